@@ -1,0 +1,1 @@
+"""oncue: the daemon. Kept empty of imports: `oncue attach` must start within 60 ms."""
