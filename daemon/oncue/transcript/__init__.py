@@ -1,0 +1,1 @@
+"""Recorded sessions: their events, their readers, following a growing file."""
