@@ -1,0 +1,1 @@
+"""Language models, whoever provides them; the port is `oncue.ports.Generator`."""

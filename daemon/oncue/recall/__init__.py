@@ -1,0 +1,1 @@
+"""Recall: what is remembered reaches the model without making the user wait (recall.md)."""
