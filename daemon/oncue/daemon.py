@@ -1,0 +1,158 @@
+"""The daemon as a whole: composition root, nursery tree, shutdown order."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+import trio
+from structlog import get_logger
+
+from oncue import logs, proc
+from oncue.settings import DaemonSettings
+from oncue.version import VERSION
+from oncue.wire.connection import serve_connection
+from oncue.wire.handlers import HANDLERS
+from oncue.wire.peer import Peer
+from oncue.wire.rpc import Rpc
+from oncue_protocol import DaemonStatusResult, Health
+from oncue_protocol.base import PROTOCOL_VERSION
+
+log = get_logger("oncue.daemon")
+
+LAST_RESORT_S: Final = 0.9
+"""From the end of the last connection to the end of the process, whatever is running: `exit` has
+1 s (I6). Tasks and threads that do not stop by then are left behind with it."""
+
+
+class Daemon:
+    """One process: its settings, its connections, its services."""
+
+    nursery: trio.Nursery
+    """Tasks that end with the daemon, not with a connection."""
+
+    def __init__(
+        self, settings: DaemonSettings, handlers: dict[str, Callable[..., Any]] | None = None
+    ) -> None:
+        self.settings = settings
+        self.handlers = dict(HANDLERS) if handlers is None else handlers
+        self.version = VERSION
+        self.started = proc.monotonic()
+        self.started_at = time.time()
+        self.peers: dict[int, Peer] = {}
+        self.rpcs: dict[int, Rpc] = {}
+        self._peer_count = 0
+        self._parent = os.getppid()
+
+    def new_peer(self) -> Peer:
+        """A peer for a connection that begins."""
+        self._peer_count += 1
+        peer = Peer(self._peer_count, self, self.settings.connection)
+        self.peers[peer.id] = peer
+        return peer
+
+    def watch_client(self, peer: Peer, pid: int) -> None:
+        """End `peer` when the process `pid` dies. A pid that means nothing here (an editor in
+        another container or on another host) is not watched, unless the process that started us
+        is gone as well; end of stdin still ends the connection."""
+        who = proc.identity(pid)
+        if who is None:
+            if os.getppid() == self._parent and self._parent != 1:
+                log.warning("client process not visible", pid=pid)
+            else:
+                peer.end("parent")
+            return
+
+        async def watch() -> None:
+            await proc.wait_ended(who)
+            peer.end("parent")
+
+        peer.nursery.start_soon(watch)
+
+    def stop(self, reason: str) -> None:
+        """End every connection soon. Never waits."""
+        for peer in self.peers.values():
+            peer.end(reason)
+
+    def status(self) -> DaemonStatusResult:
+        """What `daemon/status` answers; dictionary work only."""
+        logged = logs.statistics()
+        counters = {"logRecords": logged.written, "logRecordsDropped": logged.dropped}
+        for rpc in self.rpcs.values():
+            seen = rpc.counters
+            for name, value in (
+                ("requests", seen.requests),
+                ("notifications", seen.notifications),
+                ("errors", seen.errors),
+                ("cancelled", seen.cancelled),
+                ("refused", seen.refused),
+                ("lateResponses", seen.late_responses),
+            ):
+                counters[name] = counters.get(name, 0) + value
+        return DaemonStatusResult(
+            version=self.version,
+            protocol_version=PROTOCOL_VERSION,
+            pid=os.getpid(),
+            uptime_ms=int((proc.monotonic() - self.started) * 1000),
+            clients=len(self.peers),
+            sessions=0,
+            store=Health(state="off"),
+            model=Health(state="off"),
+            counters=counters,
+        )
+
+    async def serve_stdio(self, read_fd: int, write_fd: int, client_pid: int | None) -> int:
+        """Serve one client on two descriptors until it ends; returns the exit code."""
+        peer = self.new_peer()
+        async with trio.open_nursery() as nursery:
+            self.nursery = nursery
+            nursery.start_soon(self._signals)
+            async with trio.open_nursery() as connection:
+                rpc: Rpc = await connection.start(self._connect, peer, read_fd, write_fd)
+                self.rpcs[peer.id] = rpc
+                if client_pid is not None:
+                    self.watch_client(peer, client_pid)
+                await peer.wait_end()
+                _arm_last_resort(peer)
+            nursery.cancel_scope.cancel()
+        return peer.exit_code
+
+    async def _connect(
+        self,
+        peer: Peer,
+        read_fd: int,
+        write_fd: int,
+        task_status: trio.TaskStatus[Rpc] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        try:
+            await serve_connection(
+                peer,
+                self.handlers,
+                read_fd=read_fd,
+                write_fd=write_fd,
+                max_message_bytes=self.settings.daemon.max_message_bytes,
+                task_status=task_status,
+            )
+        finally:
+            self.peers.pop(peer.id, None)
+            self.rpcs.pop(peer.id, None)
+
+    async def _signals(self) -> None:
+        with trio.open_signal_receiver(signal.SIGTERM, signal.SIGHUP, signal.SIGINT) as signals:
+            async for number in signals:
+                log.info("signal", signal=signal.Signals(number).name)
+                self.stop("signal")
+
+
+def _arm_last_resort(peer: Peer) -> None:
+    """Whatever happens now, the process ends in time."""
+
+    def end() -> None:
+        time.sleep(LAST_RESORT_S)
+        os._exit(peer.exit_code)
+
+    threading.Thread(target=end, name="oncue-last-resort", daemon=True).start()
