@@ -7,7 +7,7 @@ token, byte by byte. (`unicode61` would cut words of scripts with combining mark
 expression put each term in double quotes; it never holds one.
 
 Stemming is by language: the document's for a document, every plausible one for a query. So give
-all fields of one document the language of the whole document: `terms(title, detect(all of it))`.
+all fields of one document the language of the whole: `document_language`.
 
 Pure, deterministic, total for any `str`, linear; safe in threads (Snowball's stemmers are not,
 so each thread has its own).
@@ -100,7 +100,7 @@ _NO_STOPS: frozenset[str] = frozenset()
 
 
 @frozen
-class QueryWord:
+class Word:
     """One word of a text."""
 
     terms: tuple[str, ...]
@@ -191,7 +191,7 @@ def _language_of_letter(letter: str) -> str:
 
 
 @lru_cache(maxsize=32_768)
-def _compound(compound: str, languages: tuple[str, ...]) -> tuple[QueryWord, ...]:
+def _compound(compound: str, languages: tuple[str, ...]) -> tuple[Word, ...]:
     """The words of a compound: itself as one word, its path segments, its segments, its atoms.
     Joints are left out, so that `event_uid`, `eventUid` and `event-uid` share their whole."""
     segments = _JOINT.split(compound)
@@ -203,14 +203,14 @@ def _compound(compound: str, languages: tuple[str, ...]) -> tuple[QueryWord, ...
     pieces.extend(
         atom for segment in segments if segment.isascii() for atom in _ATOM.findall(segment)
     )
-    found: dict[str, QueryWord] = {}
+    found: dict[str, Word] = {}
     for at, piece in enumerate(pieces):
         word = piece.casefold()[:MAX_TERM]
         if word in found or not word or (len(word) == 1 and not word.isdigit()):
             continue  # a lone letter says nothing
         terms = tuple(dict.fromkeys(_word_term(word, language) for language in languages))
         if terms[0]:  # what is a stop word in the likeliest language is one
-            found[word] = QueryWord(tuple(filter(None, terms)), word, at < wholes)
+            found[word] = Word(tuple(filter(None, terms)), word, at < wholes)
     if len(found) == 1:
         return tuple(evolve(word, optional=False) for word in found.values())
     return tuple(found.values())
@@ -226,7 +226,7 @@ def _prose(text: str) -> str:
     return text
 
 
-def _words(text: str, languages: tuple[str, ...]) -> Iterator[QueryWord]:
+def _words(text: str, languages: tuple[str, ...]) -> Iterator[Word]:
     """The words of a text in order, stop words left out."""
     for match in _TOKEN.finditer(_prose(text)):
         run = match.group()
@@ -236,14 +236,19 @@ def _words(text: str, languages: tuple[str, ...]) -> Iterator[QueryWord]:
         size = 2 if match.lastgroup == "pairs" else 3
         run = run.casefold()
         if size == 3 and len(run) < size:
-            yield QueryWord((run,), run)
+            yield Word((run,), run)
         for at in range(len(run) - size + 1):
             piece = run[at : at + size]
             if piece not in STOP_PAIRS:
-                yield QueryWord((piece,), piece)
+                yield Word((piece,), piece)
 
 
 # --- what rooms call -----------------------------------------------------------------------------
+
+
+def document_language(title: str, description: str, body: str) -> str:
+    """The one language in which all fields of a document are analysed, by index and ranker."""
+    return detect(f"{title}\n{description}\n{body[:_DETECTION_CHARACTERS]}")
 
 
 def terms(text: str, language: str | None = None) -> list[str]:
@@ -257,7 +262,12 @@ def prepare(text: str, language: str | None = None) -> str:
     return " ".join(terms(text, language))
 
 
-def query_words(text: str) -> list[QueryWord]:
+def document_words(text: str, language: str) -> list[Word]:
+    """As `terms`, with the surface of each word."""
+    return list(_words(text, (language,)))
+
+
+def query_words(text: str) -> list[Word]:
     """The words of a query in order, without repetition. At most 64: the first 32 and the last
     32."""
     if len(text) > 2 * _QUERY_END:
