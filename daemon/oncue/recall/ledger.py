@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
-from attrs import define
+from attrs import define, evolve
 
 from oncue.ports import Hit
 from oncue.recall.bounded import Newest
@@ -131,7 +131,7 @@ class Ledger(Moves):
         answer = RecallStartResult(
             recall_id=handle.recall_id, state=handle.shown, replaced=replaced_id
         )
-        self.remember_start(params.poll_token, answer)
+        self._remember_start(params.poll_token, answer)
         return answer, out
 
     def poll(self, params: RecallPollParams, now: float) -> tuple[RecallPollResult, list[Output]]:
@@ -364,9 +364,10 @@ class Ledger(Moves):
             age_ms=handle.age_ms(now),
         )
 
-    def is_live(self, recall_id: str) -> bool:
-        """Whether a recall of this id has not ended."""
-        return isinstance(self._lanes.find(recall_id), Handle)
+    def is_searching(self, recall_id: str) -> bool:
+        """Whether a recall of this id still awaits its search's last word."""
+        found = self._lanes.find(recall_id)
+        return isinstance(found, Handle) and found.searching
 
     def surfaced(self, lane: str = MAIN_LANE) -> frozenset[str]:
         """Paths in front of the lane's model."""
@@ -386,8 +387,23 @@ class Ledger(Moves):
             delivered_bytes=self._bytes,
         )
 
-    def remember_start(self, token: str | None, answer: RecallStartResult) -> None:
-        """`answer` is what a start under this token gets from now on."""
+    def complete_start(
+        self, token: str | None, answer: RecallStartResult, first: RecallPollResult
+    ) -> RecallStartResult:
+        """The answer of a start that waited for its first poll. Whoever repeats the start with
+        its token gets this very answer, also where both waited side by side."""
+        known = self._answers.get(token) if token else None
+        if known is not None and known.start is not None and known.start.poll is not None:
+            return known.start
+        found = self._lanes.find(answer.recall_id)
+        state = answer.state
+        if found is not None:
+            state = found.shown if isinstance(found, Handle) else found.ended.state
+        whole = evolve(answer, state=state, poll=first)
+        self._remember_start(token, whole)
+        return whole
+
+    def _remember_start(self, token: str | None, answer: RecallStartResult) -> None:
         if token:
             answers = self._answers.get(token)
             if answers is None:
