@@ -36,14 +36,14 @@ class Evidence:
 FEATURES = ("constant", "share", "rarity", "head", "lead", "length", "found", "neighbours")
 
 COEFFICIENTS: dict[str, float] = {
-    "constant": -4.0,
-    "share": 4.0,
-    "rarity": 1.0,
-    "head": 2.0,
-    "lead": 2.0,
-    "length": 0.0,
-    "found": 0.5,
-    "neighbours": 1.0,
+    "constant": -8.40,
+    "share": 5.14,
+    "rarity": 1.26,
+    "head": 0.25,
+    "lead": 1.43,
+    "length": 1.24,
+    "found": 0.72,
+    "neighbours": 2.29,
 }
 """Log-odds added for each unit of a feature."""
 
