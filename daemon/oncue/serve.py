@@ -9,16 +9,17 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from oncue.wire import descriptors
 
+Handlers = Mapping[str, Callable[..., Any]]
 USAGE = "usage: oncue serve --stdio [--clientProcessId PID]"
 
 
 def main(
-    argv: Sequence[str], extra_handlers: Mapping[str, Callable[..., Any]] | None = None
+    argv: Sequence[str],
+    extra_handlers: Callable[[], Handlers] | None = None,
 ) -> int:
     """Serve one client on stdin and stdout. Does not return but for a wrong command line: what
     still runs then (a stuck thread) must not keep the process alive."""
@@ -47,7 +48,7 @@ def main(
 def _run(
     standard: descriptors.Standard,
     client_pid: int | None,
-    extra_handlers: Mapping[str, Callable[..., Any]] | None,
+    extra_handlers: Callable[[], Handlers] | None,
 ) -> int:
     import trio
     from structlog import get_logger
@@ -59,7 +60,8 @@ def _run(
     settings, problems = load({}, os.environ)
     logs.set_level(settings.daemon.log_level)
     daemon = Daemon(settings)
-    daemon.handlers.update(extra_handlers or {})
+    if extra_handlers is not None:  # tests add some that misbehave
+        daemon.handlers.update(extra_handlers())
     for problem in problems:
         get_logger("oncue").warning("setting refused", key=problem.key)
     gc.collect()

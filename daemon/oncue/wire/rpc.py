@@ -23,12 +23,12 @@ import inspect
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from types import CoroutineType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import trio
 from attrs import define, frozen
 from pygls.exceptions import JsonRpcException
-from pygls.feature_manager import is_thread_function
+from pygls.feature_manager import assign_thread_attr, is_thread_function
 from pygls.protocol import JsonRPCProtocol
 from structlog import get_logger
 
@@ -70,6 +70,15 @@ THREADS: Final = 8
 """Worker threads of `@thread` handlers, in the whole process."""
 
 _thread_limiter: trio.CapacityLimiter | None = None
+
+
+F = TypeVar("F", bound=Handler)
+
+
+def thread(handler: F) -> F:
+    """Mark a handler that may block: it runs in a worker thread."""
+    assign_thread_attr(handler)  # type: ignore[no-untyped-call]
+    return handler
 
 
 def thread_limiter() -> trio.CapacityLimiter:
@@ -321,10 +330,10 @@ class Rpc(JsonRPCProtocol):
             log.warning("notification failed", method=route.method, **describe(error))
 
     def _structure(self, method: str, raw: Any) -> Any:
-        """The params class's instance; methods outside the table get what was sent."""
+        """The params class's instance; methods outside the table get the object itself."""
         if method in METHODS:
             return converter.structure_params(method, raw)
-        return raw
+        return raw or {}
 
     # Cancellation
 
