@@ -28,17 +28,18 @@ def loads(body: bytes | bytearray | memoryview) -> Any:
     """The value of a body. Raises `ParseError` with what is wrong and where."""
     try:
         return orjson.loads(body)
-    except orjson.JSONDecodeError:
-        text = bytes(body)
-        if _HALF.search(text):
-            try:
-                return orjson.loads(_mend(text))
-            except orjson.JSONDecodeError as still:
-                error = still
-        raise ParseError(
-            f"the body is not JSON in UTF-8: {error.msg}",
-            detail={"line": error.lineno, "column": error.colno},
-        ) from None
+    except orjson.JSONDecodeError as error:
+        problem = error
+    text = bytes(body)
+    if _HALF.search(text):
+        try:
+            return orjson.loads(_mend(text))
+        except orjson.JSONDecodeError as error:
+            problem = error
+    raise ParseError(
+        f"the body is not JSON in UTF-8: {problem.msg}",
+        detail={"line": problem.lineno, "column": problem.colno},
+    )
 
 
 def dumps(value: Any) -> bytes:
