@@ -89,7 +89,7 @@ class Recorder:
         self.fresh_characters += len(text) + wide * 2.2
 
     def usage(self, said: str) -> Line:
-        thought = self.random.randint(120, 440)  # thinking that the record does not keep
+        thought = self.random.randint(40, 220)  # thinking that the record does not keep
         fresh = int(self.fresh_characters / CHARACTERS_PER_TOKEN)
         usage = {
             "input_tokens": 4 + fresh % 5,
@@ -99,7 +99,7 @@ class Recorder:
             "service_tier": "standard",
         }
         self.cached += fresh
-        self.fresh_characters = 0.0
+        self.fresh_characters = thought * CHARACTERS_PER_TOKEN
         self.counts(said)
         return usage
 

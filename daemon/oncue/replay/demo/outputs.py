@@ -123,7 +123,7 @@ def gitlog(arguments: Arguments, random: Random) -> str:
         f"{random.getrandbits(28):07x} {subjects[at % len(subjects)]}"
         for at in range(arguments["gitlog"])
     ]
-    return arguments["prefix"] + "\n".join(lines)
+    return str(arguments["prefix"]) + "\n".join(lines)
 
 
 def explain(arguments: Arguments, random: Random) -> str:

@@ -1,0 +1,112 @@
+"""One replay from beginning to end: survey, stage, daemon, memory, player."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import trio
+from attrs import frozen
+
+from oncue.replay.errors import ReplayError
+from oncue.replay.history import Request
+from oncue.replay.lender import Lender, Script
+from oncue.replay.pace import Speed
+from oncue.replay.player import PROMPT_WAIT_MS, Observer, Player
+from oncue.replay.recording import Recording, Survey
+from oncue.replay.report import Totals
+from oncue.replay.stage import Scope, Stage, build, copy_memory
+from oncue_client import Client, ClientError, connect
+from oncue_protocol import OncueError, OncueOptions
+
+INDEXED_WITHIN_S = 10.0
+"""Until copied memory files are found; a folder of 10,000 files takes about a second."""
+NOTIFICATIONS = ("recall/settled", "recall/ended")
+
+
+@frozen
+class Play:
+    """What to play, and how."""
+
+    recording: Recording
+    memory: Path | None = None
+    """Folder of memory files; None: the user's own, only read."""
+    workspace: str | None = None
+    """None: the recorded one."""
+    speed: Speed = "fast"
+    budget_s: float = 45.0
+    """All pauses together at the speed `fast`."""
+    script: Script | None = None
+    """The scripted model; None: no model at all."""
+    prompt_wait_ms: int = PROMPT_WAIT_MS
+    command: str | None = None
+    """The daemon's command; None: this installation's."""
+
+
+async def perform(
+    play: Play,
+    survey: Survey,
+    ready: Callable[[Stage, int], Observer],
+    on_request: Callable[[Request], None] | None = None,
+) -> Totals:
+    """Run it. `ready` is told the stage and the number of memory files, and gives the observer.
+
+    Raises `ReplayError` with words for the user where the daemon cannot be run or is lost."""
+    lender = Lender(play.script) if play.script is not None else None
+    options = OncueOptions(
+        notifications=NOTIFICATIONS,
+        model_provider=lender is not None,
+        settings={"model": {"provider": "client" if lender is not None else "none"}},
+    )
+    workspace = play.workspace or survey.info.workspace
+    with build(workspace, play.memory) as stage:
+        try:
+            async with connect(
+                play.command,
+                options=options,
+                env=stage.environment,
+                model=None if lender is None else lender.serve,
+            ) as client:
+                session_id, files = await _open(client, stage, survey)
+                player = Player(
+                    client,
+                    session_id,
+                    ready(stage, files),
+                    pace=survey.meter.pace(play.speed, play.budget_s),
+                    lender=lender,
+                    prompt_wait_ms=play.prompt_wait_ms,
+                    on_request=on_request,
+                )
+                totals = await player.play(play.recording.events())
+                await client.session_close(session_id=session_id, reason="the recording is over")
+                return totals
+        except ClientError as error:
+            raise ReplayError(f"the daemon could not be used: {error}") from error
+        except OncueError as error:
+            raise ReplayError(
+                f"the daemon refused a request of the replay: {error}; this is a fault of oncue, "
+                "please report it with the command that you ran"
+            ) from error
+
+
+async def _open(client: Client, stage: Stage, survey: Survey) -> tuple[str, int]:
+    """Open the session; with a memory folder, copy it where the daemon says and wait until it is
+    found. Returns the session's id and the number of memory files."""
+    opened = await client.session_open(
+        session_id=survey.info.session_id[:256],
+        workspace=stage.workspace,
+        private=stage.is_private,
+        title="replay",
+    )
+    if stage.memory is not None:
+        roots: dict[Scope, Path] = {
+            root.scope: Path(root.path) for root in opened.memory_roots if root.writable
+        }
+        if not roots:
+            raise ReplayError("the daemon names no folder for memory files; see its log")
+        copied = await trio.to_thread.run_sync(copy_memory, stage.memory, roots)
+        with trio.move_on_after(INDEXED_WITHIN_S):
+            while (await client.memory_list(session_id=opened.session_id)).total < copied:
+                await trio.sleep(0.05)
+    listed = await client.memory_list(session_id=opened.session_id)
+    return opened.session_id, listed.total
