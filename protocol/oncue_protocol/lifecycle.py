@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from attrs import field, frozen
 
-from .base import Count, JsonValue, Milliseconds, OtherMembers, Time
+from .base import Count, JsonObject, JsonValue, Milliseconds, OtherMembers, Time
 
 NotificationName = Literal[
     "recall/ended",
@@ -249,7 +249,7 @@ class ProgressParams:
 
     token: int | str
     """The token of the request."""
-    value: JsonValue
+    value: JsonObject
     """A begin, report or end of the Language Server Protocol's work done progress."""
 
 

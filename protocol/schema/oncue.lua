@@ -623,7 +623,7 @@
 ---Progress of a request that carried a `workDoneToken`.
 ---@class oncue.ProgressParams
 ---@field token integer|string The token of the request.
----@field value any A begin, report or end of the Language Server Protocol's work done progress.
+---@field value table<string, any> A begin, report or end of the Language Server Protocol's work done progress.
 
 ---Says whether the model took a delivery, where `acknowledgeDeliveries` was asked for.
 ---@class oncue.RecallAcknowledgeParams

@@ -976,7 +976,7 @@ export interface ProgressParams {
   /** The token of the request. */
   token: number | string;
   /** A begin, report or end of the Language Server Protocol's work done progress. */
-  value: JsonValue;
+  value: JsonObject;
 }
 
 /** Says whether the model took a delivery, where `acknowledgeDeliveries` was asked for. */
@@ -1597,7 +1597,7 @@ export interface DaemonRequests {
   "model/generate": { params: ModelGenerateParams; result: ModelGenerateResult };
 }
 
-/** Notifications from daemon to client. */
+/** What the daemon tells unasked. */
 export interface DaemonNotifications {
   /** Progress of a request. */
   "$/progress": ProgressParams;

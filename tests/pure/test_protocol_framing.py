@@ -25,7 +25,7 @@ def reference(data: bytes) -> tuple[list[bytes], str | None]:
     bodies: list[bytes] = []
     pos = 0
     while True:
-        line_start, lines = pos, []
+        line_start, lines, length = pos, [], -1
         while True:
             end = data.find(b"\n", line_start, pos + MAX_HEADER)
             if end < 0:
