@@ -9,14 +9,11 @@ same name. Whoever only follows a session (`transcript/follow`) starts no recall
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 from attrs import Factory, frozen
 
-from oncue_protocol import Message, TurnEndReason
-
-Agent = Literal["claude", "qwen", "gemini", "codex", "oncue"]
-ResetReason = Literal["cleared", "rewound"]
+from oncue_protocol import Message, ResetReason, TranscriptFormat, TurnEndReason
 
 
 @frozen
@@ -27,7 +24,7 @@ class SessionInfo:
     """The agent's own id of the conversation; the file's name where it has none."""
     workspace: str | None = None
     """Absolute path of the folder the agent worked in."""
-    agent: Agent = "claude"
+    agent: TranscriptFormat = "claude"
     """Whose format it is."""
 
 
@@ -63,6 +60,8 @@ class TurnEnded:
 
     reason: TurnEndReason
     turn_id: str
+    implied: bool = False
+    """Whether only the next typed turn or the end of the file says so: then it may come late."""
 
 
 @frozen
