@@ -220,15 +220,15 @@ class Run:
             if error is None:
                 raise StepFailed("expect error: the newest answer is a result")
             self._excused.add(newest)
-            if wanted is not None and wanted not in (str(error.code), error.name):
+            if step.given and wanted not in (str(error.code), error.name):
                 raise StepFailed(f"expect error {wanted}: it is {error.code} {error.name}")
         else:
-            while not self._take(step.name, wanted):
+            while not self._take(step.name, wanted, step.given):
                 await self._arrival.wait()
 
-    def _take(self, method: str, wanted: Any) -> bool:
+    def _take(self, method: str, wanted: Any, given: bool) -> bool:
         for place, (name, params) in enumerate(self._arrived):
-            if name == method and (wanted is None or contains(params, wanted)):
+            if name == method and (not given or contains(params, wanted)):
                 del self._arrived[place]
                 return True
         return False
@@ -270,7 +270,7 @@ class Run:
             yield
         if limit.cancelled_caught:
             raise StepFailed(
-                f"{step.verb} {step.name or step.number}: nothing came in {seconds:g} s"
+                f"{step.verb} {step.name or step.number}: nothing came within {seconds:g} s"
             )
 
 

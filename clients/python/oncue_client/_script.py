@@ -26,9 +26,11 @@ class Step:
     name: str = ""
     """Method; for `expect` also `result` or `error`; for `raw` the text."""
     value: Any = None
-    """Params or what is expected, as JSON; None: none given."""
+    """Params or what is expected, as JSON."""
     number: int = 0
     """`cancel` and `wait`: which request, from 1 (`wait` 0: all); `sleep`: milliseconds."""
+    given: bool = False
+    """Whether a value was given at all (it may be `null`)."""
 
 
 def steps_of_words(words: Sequence[str]) -> list[Step]:
@@ -84,16 +86,16 @@ def _step(verb: str, first: str, text: str | None) -> Step:
     if verb == "raw":
         return Step(verb, first)
     if verb == "expect" and first == "error":
-        return Step(verb, first, text)
+        return Step(verb, first, text, given=text is not None)
     value = None
     if text is not None:
         try:
             value = json.loads(text)
         except ValueError as error:
             raise ScriptError(f"{verb} {first}: {text!r} is no JSON: {error}") from None
-    if verb in ("serve", "expect") and value is None and (verb == "serve" or first == "result"):
+    if text is None and (verb == "serve" or (verb, first) == ("expect", "result")):
         raise ScriptError(f"{verb} {first} needs JSON after it")
-    return Step(verb, first, value)
+    return Step(verb, first, value, given=text is not None)
 
 
 def fill_in(value: Any, results: Mapping[int, Any], last: int) -> Any:
