@@ -59,6 +59,8 @@ class Handle:
     """Monotonic seconds."""
     polled: float
     """When its owner last asked for it; the lifetime counts from here (R13)."""
+    ordered: bool = False
+    """Its search was ordered, so its end must stop it; a handle born cancelled has none."""
     state: State = "pending"
     fast: tuple[Hit, ...] = ()
     """Deliverable fast hits; emptied once sent."""

@@ -115,6 +115,7 @@ class Ledger(Moves):
         elif self._has_gate(handle, params.query):
             self.settled(handle.recall_id, (), "ranked", now, out)
         else:
+            handle.ordered = True
             out.append(
                 StartSearch(
                     recall_id=handle.recall_id,

@@ -64,7 +64,7 @@ class Moves:
         self, handle: Handle, move: Move, reason: RecallEndReason, now: float, out: list[Output]
     ) -> bool:
         """The terminal move: the slot is free, the row has a tombstone, one event is said."""
-        searching = handle.searching
+        stop = handle.ordered and handle.searching
         if not self._move(handle, move):
             return False
         if handle.offer is not None:
@@ -76,7 +76,7 @@ class Moves:
         ended = EndedRecall(recall_id=handle.recall_id, state=handle.shown, reason=reason)
         slot.tombstones.put(handle.recall_id, Tombstone(ended, handle.lane, handle.turn_id))
         self._ended += 1
-        if searching:
+        if stop:
             out.append(StopSearch(handle.recall_id))
         out.append(
             Ended(

@@ -85,12 +85,12 @@ class Prefetch:
         )
         found: Found | None = None
         try:
-            with trio.CancelScope(deadline=order.started + _ceiling_s(settings)):
+            with trio.CancelScope(deadline=order.started + _ceiling_s(settings)) as ceiling:
                 found = await self.finder.find(query, wants_candidates=wants_candidates)
         except Exception as error:
             self._warn("recall.search_failed", order, error)
             return None
-        if found is None:
+        if ceiling.cancelled_caught:
             self._warn("recall.search_hung", order, None)
         return found
 
@@ -106,14 +106,14 @@ class Prefetch:
             limit=order.limit,
             deadline_ms=max(0, round((deadline - trio.current_time()) * 1000)),
         )
-        answer: ModelGenerateResult | None = None
+        answer = ModelGenerateResult()
         try:
-            with trio.CancelScope(deadline=deadline):
+            with trio.CancelScope(deadline=deadline) as ceiling:
                 answer = await model.generate(question)
         except Exception as error:
             self._warn("recall.model_failed", order, error)
             return None
-        if answer is None:
+        if ceiling.cancelled_caught:
             self._warn("recall.model_hung", order, None)
             return None
         choice = selector.parse(answer.text, shown, order.limit)
