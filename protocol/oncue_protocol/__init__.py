@@ -33,6 +33,7 @@ from .base import (
     Time,
     Tokens,
     Trust,
+    Wire,
     WrittenBy,
 )
 from .errors import (
@@ -379,6 +380,7 @@ __all__ = [
     "Usage",
     "WaitOutcome",
     "WindowLogMessageParams",
+    "Wire",
     "WorkspaceDidChangeConfigurationParams",
     "WorkspaceDidChangeWatchedFilesParams",
     "WorkspaceFolder",

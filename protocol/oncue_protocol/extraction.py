@@ -6,7 +6,7 @@ from typing import Literal
 
 from attrs import frozen
 
-from .base import Count, Identifier, Milliseconds, Tokens
+from .base import Count, Identifier, Milliseconds, Tokens, Wire
 
 ExtractTrigger = Literal["auto", "manual", "compaction", "close"]
 ExtractDecision = Literal["started", "joined", "armed", "skipped"]
@@ -16,8 +16,8 @@ RunOutcome = Literal["settled", "failed", "cancelled", "stale"]
 ExtractionState = Literal["idle", "armed", "running"]
 
 
-@frozen(kw_only=True)
-class ExtractionCounters:
+@frozen(kw_only=True, eq=False, repr=False)
+class ExtractionCounters(Wire):
     """What the decision to extract is made from (extraction.md, Policy)."""
 
     context_tokens: Tokens
@@ -30,8 +30,8 @@ class ExtractionCounters:
     """Whether the first threshold was ever reached (X1)."""
 
 
-@frozen(kw_only=True)
-class ExtractionThresholds:
+@frozen(kw_only=True, eq=False, repr=False)
+class ExtractionThresholds(Wire):
     """What the counters are compared with."""
 
     minimum_message_tokens_to_init: Tokens
@@ -42,8 +42,8 @@ class ExtractionThresholds:
     """Tool calls between two runs (X3)."""
 
 
-@frozen(kw_only=True)
-class LastDecision:
+@frozen(kw_only=True, eq=False, repr=False)
+class LastDecision(Wire):
     """The newest decision about an extraction."""
 
     decision: ExtractDecision
@@ -52,8 +52,8 @@ class LastDecision:
     """Why: `belowInitThreshold`, `toolCallThreshold`, `naturalPause` and the like."""
 
 
-@frozen(kw_only=True)
-class ExtractionStatus:
+@frozen(kw_only=True, eq=False, repr=False)
+class ExtractionStatus(Wire):
     """How the session's extraction is."""
 
     state: ExtractionState
@@ -70,8 +70,8 @@ class ExtractionStatus:
     """What they are compared with."""
 
 
-@frozen(kw_only=True)
-class NotesStatus:
+@frozen(kw_only=True, eq=False, repr=False)
+class NotesStatus(Wire):
     """The session's notes and how far they are behind."""
 
     path: str
@@ -84,8 +84,8 @@ class NotesStatus:
     """The same in tokens."""
 
 
-@frozen(kw_only=True)
-class MemoryExtractParams:
+@frozen(kw_only=True, eq=False, repr=False)
+class MemoryExtractParams(Wire):
     """Asks for an extraction of session notes."""
 
     session_id: Identifier
@@ -98,8 +98,8 @@ class MemoryExtractParams:
     """Progress is reported under this token."""
 
 
-@frozen(kw_only=True)
-class MemoryExtractResult:
+@frozen(kw_only=True, eq=False, repr=False)
+class MemoryExtractResult(Wire):
     """What was decided, and what came of it if the caller waited."""
 
     decision: ExtractDecision
@@ -114,8 +114,8 @@ class MemoryExtractResult:
     """What the decision was made from."""
 
 
-@frozen(kw_only=True)
-class MemoryWaitParams:
+@frozen(kw_only=True, eq=False, repr=False)
+class MemoryWaitParams(Wire):
     """Waits for a running extraction."""
 
     session_id: Identifier
@@ -124,16 +124,16 @@ class MemoryWaitParams:
     """At most so long, and at most 15000; absent: the setting."""
 
 
-@frozen(kw_only=True)
-class MemoryWaitResult:
+@frozen(kw_only=True, eq=False, repr=False)
+class MemoryWaitResult(Wire):
     """What the wait ended with."""
 
     outcome: WaitOutcome
     """`idle`: nothing was running; `stale`: it is too old to be waited for (X13)."""
 
 
-@frozen(kw_only=True)
-class MemoryCancelExtractionParams:
+@frozen(kw_only=True, eq=False, repr=False)
+class MemoryCancelExtractionParams(Wire):
     """Cancels a running extraction."""
 
     session_id: Identifier
@@ -142,16 +142,16 @@ class MemoryCancelExtractionParams:
     """Only this run."""
 
 
-@frozen(kw_only=True)
-class MemoryCancelExtractionResult:
+@frozen(kw_only=True, eq=False, repr=False)
+class MemoryCancelExtractionResult(Wire):
     """What came of the cancel."""
 
     cancelled: bool
     """Whether a run was cancelled by it."""
 
 
-@frozen(kw_only=True)
-class MemoryExtractionEndedParams:
+@frozen(kw_only=True, eq=False, repr=False)
+class MemoryExtractionEndedParams(Wire):
     """The one terminal event of a run (X18)."""
 
     session_id: Identifier
@@ -168,16 +168,16 @@ class MemoryExtractionEndedParams:
     """Why it failed."""
 
 
-@frozen(kw_only=True)
-class NotesReadParams:
+@frozen(kw_only=True, eq=False, repr=False)
+class NotesReadParams(Wire):
     """Reads the notes of a session."""
 
     session_id: Identifier
     """The session."""
 
 
-@frozen(kw_only=True)
-class NotesSection:
+@frozen(kw_only=True, eq=False, repr=False)
+class NotesSection(Wire):
     """One section of the notes."""
 
     title: str
@@ -188,8 +188,8 @@ class NotesSection:
     """Whether it is larger than it should be."""
 
 
-@frozen(kw_only=True)
-class NotesReadResult:
+@frozen(kw_only=True, eq=False, repr=False)
+class NotesReadResult(Wire):
     """The notes of a session."""
 
     text: str
@@ -208,8 +208,8 @@ class NotesReadResult:
     """The same in tokens."""
 
 
-@frozen(kw_only=True)
-class NotesCompactionViewParams:
+@frozen(kw_only=True, eq=False, repr=False)
+class NotesCompactionViewParams(Wire):
     """Asks for what a client needs to compact its history without a model."""
 
     session_id: Identifier
@@ -222,8 +222,8 @@ class NotesCompactionViewParams:
     """Keep at least so many messages with text; absent: 5."""
 
 
-@frozen(kw_only=True)
-class NotesCompactionViewResult:
+@frozen(kw_only=True, eq=False, repr=False)
+class NotesCompactionViewResult(Wire):
     """How the history can be compacted (extraction.md §7)."""
 
     notes: str | None = None

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from attrs import field, frozen
 
-from .base import Count, JsonObject, JsonValue, Milliseconds, OtherMembers, Time
+from .base import Count, JsonObject, JsonValue, Milliseconds, OtherMembers, Time, Wire
 
 NotificationName = Literal[
     "recall/ended",
@@ -31,8 +31,8 @@ HealthState = Literal["ok", "degraded", "off"]
 ExtractorKind = Literal["outline", "model"]
 
 
-@frozen(kw_only=True)
-class RecallOptions:
+@frozen(kw_only=True, eq=False, repr=False)
+class RecallOptions(Wire):
     """The `recall` settings of a connection. Absent members keep what the user configured."""
 
     enabled: bool | None = None
@@ -59,8 +59,8 @@ class RecallOptions:
     """Shorter queries start no search, 0 by default: none is too short (R14)."""
 
 
-@frozen(kw_only=True)
-class ExtractionOptions:
+@frozen(kw_only=True, eq=False, repr=False)
+class ExtractionOptions(Wire):
     """The `extraction` settings of a connection. Absent members keep what the user configured."""
 
     enabled: bool | None = None
@@ -83,16 +83,16 @@ class ExtractionOptions:
     """Budget of the notes in tokens (X21), 12000 by default."""
 
 
-@frozen(kw_only=True)
-class ModelOptions:
+@frozen(kw_only=True, eq=False, repr=False)
+class ModelOptions(Wire):
     """The `model` settings that a connection may choose; endpoints and keys it may not."""
 
     provider: ModelProviderKind | None = None
     """Which model recalls and extractions of this connection use."""
 
 
-@frozen(kw_only=True)
-class OncueOptions:
+@frozen(kw_only=True, eq=False, repr=False)
+class OncueOptions(Wire):
     """`initializationOptions.oncue`: what a client asks for. All of it is optional."""
 
     protocol_versions: tuple[int, ...] = ()
@@ -108,16 +108,16 @@ class OncueOptions:
     `model`). Unknown ones warn and a bad value keeps the old one, so they are not checked here."""
 
 
-@frozen(kw_only=True)
-class InitializationOptions:
+@frozen(kw_only=True, eq=False, repr=False)
+class InitializationOptions(Wire):
     """`initializationOptions`: other programs' members are ignored."""
 
     oncue: OncueOptions | None = None
     """What this client asks of oncue."""
 
 
-@frozen(kw_only=True)
-class WorkspaceFolder:
+@frozen(kw_only=True, eq=False, repr=False)
+class WorkspaceFolder(Wire):
     """A folder that the editor has open."""
 
     uri: str
@@ -126,8 +126,8 @@ class WorkspaceFolder:
     """What the editor calls it."""
 
 
-@frozen(kw_only=True)
-class ClientInfo:
+@frozen(kw_only=True, eq=False, repr=False)
+class ClientInfo(Wire):
     """Who the client is."""
 
     name: str
@@ -136,8 +136,8 @@ class ClientInfo:
     """Its version."""
 
 
-@frozen(kw_only=True)
-class InitializeParams:
+@frozen(kw_only=True, eq=False, repr=False)
+class InitializeParams(Wire):
     """First request of a connection: the Language Server Protocol's, of which oncue reads this."""
 
     process_id: int | None = None
@@ -162,8 +162,8 @@ class InitializeParams:
     """Token for progress of the initialization; none is reported, since it is quick."""
 
 
-@frozen(kw_only=True)
-class OncueCapabilities:
+@frozen(kw_only=True, eq=False, repr=False)
+class OncueCapabilities(Wire):
     """What this daemon can do."""
 
     protocol_version: int
@@ -176,24 +176,24 @@ class OncueCapabilities:
     """Whether the semantic stage of the search is there."""
 
 
-@frozen(kw_only=True)
-class ExperimentalCapabilities:
+@frozen(kw_only=True, eq=False, repr=False)
+class ExperimentalCapabilities(Wire):
     """Where the Language Server Protocol puts extensions."""
 
     oncue: OncueCapabilities
     """What this daemon can do."""
 
 
-@frozen(kw_only=True)
-class ServerCapabilities:
+@frozen(kw_only=True, eq=False, repr=False)
+class ServerCapabilities(Wire):
     """oncue offers none of the Language Server Protocol's language features."""
 
     experimental: ExperimentalCapabilities
     """Extensions."""
 
 
-@frozen(kw_only=True)
-class ServerInfo:
+@frozen(kw_only=True, eq=False, repr=False)
+class ServerInfo(Wire):
     """Who the daemon is."""
 
     name: str
@@ -202,8 +202,8 @@ class ServerInfo:
     """Version of the package."""
 
 
-@frozen(kw_only=True)
-class InitializeResult:
+@frozen(kw_only=True, eq=False, repr=False)
+class InitializeResult(Wire):
     """Answer to `initialize`."""
 
     capabilities: ServerCapabilities
@@ -212,29 +212,29 @@ class InitializeResult:
     """Who the daemon is."""
 
 
-@frozen(kw_only=True)
-class InitializedParams:
+@frozen(kw_only=True, eq=False, repr=False)
+class InitializedParams(Wire):
     """The client has read the answer to `initialize`."""
 
 
-@frozen(kw_only=True)
-class CancelRequestParams:
+@frozen(kw_only=True, eq=False, repr=False)
+class CancelRequestParams(Wire):
     """Cancels a request that is in flight; it is still answered, once."""
 
     id: int | str
     """Id of the request."""
 
 
-@frozen(kw_only=True)
-class SetTraceParams:
+@frozen(kw_only=True, eq=False, repr=False)
+class SetTraceParams(Wire):
     """Chooses how much of `$/logTrace` the client wants."""
 
     value: str
     """`off`, `messages` or `verbose`."""
 
 
-@frozen(kw_only=True)
-class LogTraceParams:
+@frozen(kw_only=True, eq=False, repr=False)
+class LogTraceParams(Wire):
     """A line about what the daemon is doing; only while tracing is on."""
 
     message: str
@@ -243,8 +243,8 @@ class LogTraceParams:
     """More of it, where `verbose` was chosen."""
 
 
-@frozen(kw_only=True)
-class ProgressParams:
+@frozen(kw_only=True, eq=False, repr=False)
+class ProgressParams(Wire):
     """Progress of a request that carried a `workDoneToken`."""
 
     token: int | str
@@ -253,8 +253,8 @@ class ProgressParams:
     """A begin, report or end of the Language Server Protocol's work done progress."""
 
 
-@frozen(kw_only=True)
-class WindowLogMessageParams:
+@frozen(kw_only=True, eq=False, repr=False)
+class WindowLogMessageParams(Wire):
     """A line for the editor's output channel."""
 
     type: int
@@ -263,8 +263,8 @@ class WindowLogMessageParams:
     """The line."""
 
 
-@frozen(kw_only=True)
-class TelemetryEventParams:
+@frozen(kw_only=True, eq=False, repr=False)
+class TelemetryEventParams(Wire):
     """An event for the editor's own telemetry. The daemon sends nothing anywhere itself."""
 
     name: str
@@ -273,16 +273,16 @@ class TelemetryEventParams:
     """Figures: counts and durations, never content."""
 
 
-@frozen(kw_only=True)
-class WorkspaceDidChangeConfigurationParams:
+@frozen(kw_only=True, eq=False, repr=False)
+class WorkspaceDidChangeConfigurationParams(Wire):
     """The editor's settings have changed."""
 
     settings: JsonValue = None
     """The new settings: ours under `oncue`; null: nothing is known."""
 
 
-@frozen(kw_only=True)
-class FileEvent:
+@frozen(kw_only=True, eq=False, repr=False)
+class FileEvent(Wire):
     """A file that changed."""
 
     uri: str
@@ -291,16 +291,16 @@ class FileEvent:
     """1 created, 2 changed, 3 deleted."""
 
 
-@frozen(kw_only=True)
-class WorkspaceDidChangeWatchedFilesParams:
+@frozen(kw_only=True, eq=False, repr=False)
+class WorkspaceDidChangeWatchedFilesParams(Wire):
     """Files that the editor watches have changed."""
 
     changes: tuple[FileEvent, ...] = ()
     """What happened, in order."""
 
 
-@frozen(kw_only=True)
-class Health:
+@frozen(kw_only=True, eq=False, repr=False)
+class Health(Wire):
     """State of one part of the daemon."""
 
     state: HealthState
@@ -311,8 +311,8 @@ class Health:
     """Since when it is so."""
 
 
-@frozen(kw_only=True)
-class DaemonStatusResult:
+@frozen(kw_only=True, eq=False, repr=False)
+class DaemonStatusResult(Wire):
     """How the daemon is."""
 
     version: str

@@ -20,6 +20,7 @@ from .base import (
     Scope,
     Time,
     Trust,
+    Wire,
     WrittenBy,
 )
 
@@ -28,8 +29,8 @@ RemovedKind = Literal[
 ]
 
 
-@frozen(kw_only=True)
-class MemoryRoot:
+@frozen(kw_only=True, eq=False, repr=False)
+class MemoryRoot(Wire):
     """A folder of memory files."""
 
     scope: Scope
@@ -40,8 +41,8 @@ class MemoryRoot:
     """Whether `memory/write` may write there."""
 
 
-@frozen(kw_only=True)
-class MemoryDocument:
+@frozen(kw_only=True, eq=False, repr=False)
+class MemoryDocument(Wire):
     """What is known of a memory file without its body."""
 
     path: str
@@ -82,8 +83,8 @@ class MemoryDocument:
     """When it is of use."""
 
 
-@frozen(kw_only=True)
-class MemoryListParams:
+@frozen(kw_only=True, eq=False, repr=False)
+class MemoryListParams(Wire):
     """Lists memory files, newest first."""
 
     session_id: Identifier | None = None
@@ -96,8 +97,8 @@ class MemoryListParams:
     """Where the page before ended."""
 
 
-@frozen(kw_only=True)
-class MemoryListResult:
+@frozen(kw_only=True, eq=False, repr=False)
+class MemoryListResult(Wire):
     """A page of memory files."""
 
     documents: tuple[MemoryDocument, ...]
@@ -108,8 +109,8 @@ class MemoryListResult:
     """Where the next page begins; absent: this was the last."""
 
 
-@frozen(kw_only=True)
-class MemorySearchParams:
+@frozen(kw_only=True, eq=False, repr=False)
+class MemorySearchParams(Wire):
     """Searches memory files with the ranker of a recall."""
 
     query: str
@@ -124,8 +125,8 @@ class MemorySearchParams:
     """Where the page before ended."""
 
 
-@frozen(kw_only=True)
-class MemorySearchResult:
+@frozen(kw_only=True, eq=False, repr=False)
+class MemorySearchResult(Wire):
     """A page of memory files, best first."""
 
     documents: tuple[MemoryDocument, ...]
@@ -136,8 +137,8 @@ class MemorySearchResult:
     """Where the next page begins; absent: this was the last."""
 
 
-@frozen(kw_only=True)
-class MemoryReadParams:
+@frozen(kw_only=True, eq=False, repr=False)
+class MemoryReadParams(Wire):
     """Reads one memory file."""
 
     path: str
@@ -148,8 +149,8 @@ class MemoryReadParams:
     """The workspace that is meant."""
 
 
-@frozen(kw_only=True)
-class MemoryReadResult:
+@frozen(kw_only=True, eq=False, repr=False)
+class MemoryReadResult(Wire):
     """A memory file."""
 
     document: MemoryDocument
@@ -160,8 +161,8 @@ class MemoryReadResult:
     """What `ifRevision` is compared with."""
 
 
-@frozen(kw_only=True)
-class MemoryDidChangeParams:
+@frozen(kw_only=True, eq=False, repr=False)
+class MemoryDidChangeParams(Wire):
     """Memory files have changed, whoever changed them."""
 
     added: tuple[str, ...] = ()
@@ -172,8 +173,8 @@ class MemoryDidChangeParams:
     """Absolute paths of files that are gone."""
 
 
-@frozen(kw_only=True)
-class MemoryWriteParams:
+@frozen(kw_only=True, eq=False, repr=False)
+class MemoryWriteParams(Wire):
     """Writes a memory file, new or changed."""
 
     session_id: Identifier | None = None
@@ -200,8 +201,8 @@ class MemoryWriteParams:
     """Write only if the file still has this revision (else 1003 `revisionConflict`)."""
 
 
-@frozen(kw_only=True)
-class MemoryWriteResult:
+@frozen(kw_only=True, eq=False, repr=False)
+class MemoryWriteResult(Wire):
     """The memory is on disk."""
 
     path: str
@@ -212,8 +213,8 @@ class MemoryWriteResult:
     """Entries that `MEMORY.md` has no room for any more (M1); they are found all the same."""
 
 
-@frozen(kw_only=True)
-class MemoryForgetParams:
+@frozen(kw_only=True, eq=False, repr=False)
+class MemoryForgetParams(Wire):
     """Moves memory files to the trash, where they stay for 30 days."""
 
     session_id: Identifier | None = None
@@ -230,8 +231,8 @@ class MemoryForgetParams:
     """Only say what would be removed; absent: true for a query, false for a path."""
 
 
-@frozen(kw_only=True)
-class ForgottenDocument:
+@frozen(kw_only=True, eq=False, repr=False)
+class ForgottenDocument(Wire):
     """A memory file that was, or would be, moved to the trash."""
 
     path: str
@@ -244,8 +245,8 @@ class ForgottenDocument:
     """Where it is now; absent in a dry run."""
 
 
-@frozen(kw_only=True)
-class MemoryForgetResult:
+@frozen(kw_only=True, eq=False, repr=False)
+class MemoryForgetResult(Wire):
     """What was, or would be, removed."""
 
     removed: tuple[ForgottenDocument, ...]
@@ -254,8 +255,8 @@ class MemoryForgetResult:
     """Whether nothing was done."""
 
 
-@frozen(kw_only=True)
-class MemoryPurgeParams:
+@frozen(kw_only=True, eq=False, repr=False)
+class MemoryPurgeParams(Wire):
     """Removes every copy of memory files for good."""
 
     session_id: Identifier | None = None
@@ -270,8 +271,8 @@ class MemoryPurgeParams:
     """Only say what would be removed; absent: true for a query, false for a path."""
 
 
-@frozen(kw_only=True)
-class Removed:
+@frozen(kw_only=True, eq=False, repr=False)
+class Removed(Wire):
     """One kind of copy that was, or would be, removed."""
 
     kind: RemovedKind
@@ -282,8 +283,8 @@ class Removed:
     """How many: rows of an index, versions of a file."""
 
 
-@frozen(kw_only=True)
-class MemoryPurgeResult:
+@frozen(kw_only=True, eq=False, repr=False)
+class MemoryPurgeResult(Wire):
     """What was, or would be, removed."""
 
     removed: tuple[Removed, ...]

@@ -6,14 +6,14 @@ from typing import Literal
 
 from attrs import frozen
 
-from .base import Count, JsonObject, Milliseconds
+from .base import Count, JsonObject, Milliseconds, Wire
 from .transcript import MessageRole, ToolCall, ToolResult, Usage
 
 GeneratePurpose = Literal["select", "extract"]
 
 
-@frozen(kw_only=True)
-class ModelMessage:
+@frozen(kw_only=True, eq=False, repr=False)
+class ModelMessage(Wire):
     """One message of a request to a model."""
 
     role: MessageRole
@@ -26,8 +26,8 @@ class ModelMessage:
     """What they answered."""
 
 
-@frozen(kw_only=True)
-class ModelTool:
+@frozen(kw_only=True, eq=False, repr=False)
+class ModelTool(Wire):
     """A tool that the model may call."""
 
     name: str
@@ -38,8 +38,8 @@ class ModelTool:
     """JSON Schema of its arguments."""
 
 
-@frozen(kw_only=True)
-class ModelGenerateParams:
+@frozen(kw_only=True, eq=False, repr=False)
+class ModelGenerateParams(Wire):
     """Asks the editor's model. Sent to the session's driver only, where it advertised
     `modelProvider`; cancelled with `$/cancelRequest` like any request."""
 
@@ -58,8 +58,8 @@ class ModelGenerateParams:
     """An answer after this time is not used."""
 
 
-@frozen(kw_only=True)
-class ModelGenerateResult:
+@frozen(kw_only=True, eq=False, repr=False)
+class ModelGenerateResult(Wire):
     """What the model answered."""
 
     text: str | None = None

@@ -19,6 +19,7 @@ from .base import (
     Time,
     Tokens,
     Trust,
+    Wire,
     WrittenBy,
 )
 from .transcript import MAIN_LANE
@@ -44,8 +45,8 @@ RecallEndReason = Literal[
 ]
 
 
-@frozen(kw_only=True)
-class DeliveredDocument:
+@frozen(kw_only=True, eq=False, repr=False)
+class DeliveredDocument(Wire):
     """A remembered document inside a delivery. Where it came from and who wrote it is set by
     the daemon, out of reach of its content."""
 
@@ -79,8 +80,8 @@ class DeliveredDocument:
     """Whether the text was cut."""
 
 
-@frozen(kw_only=True)
-class Delivery:
+@frozen(kw_only=True, eq=False, repr=False)
+class Delivery(Wire):
     """What is remembered, as text for the model. Never changed once made: keep it verbatim in
     the history, where it was put (R15)."""
 
@@ -98,8 +99,8 @@ class Delivery:
     """Estimated size of the text in tokens."""
 
 
-@frozen(kw_only=True)
-class EndedRecall:
+@frozen(kw_only=True, eq=False, repr=False)
+class EndedRecall(Wire):
     """A recall that is over."""
 
     recall_id: Identifier
@@ -110,8 +111,8 @@ class EndedRecall:
     """Why."""
 
 
-@frozen(kw_only=True)
-class RecallPollResult:
+@frozen(kw_only=True, eq=False, repr=False)
+class RecallPollResult(Wire):
     """What a look at the recall found."""
 
     outcome: Outcome
@@ -127,8 +128,8 @@ class RecallPollResult:
     """How the recall that was asked for, or the last one, ended."""
 
 
-@frozen(kw_only=True)
-class RecallStartParams:
+@frozen(kw_only=True, eq=False, repr=False)
+class RecallStartParams(Wire):
     """Starts the recall of a turn. Answered at once; the search goes on in the background."""
 
     session_id: Identifier
@@ -155,8 +156,8 @@ class RecallStartParams:
     """At most so many documents; absent: the setting."""
 
 
-@frozen(kw_only=True)
-class RecallStartResult:
+@frozen(kw_only=True, eq=False, repr=False)
+class RecallStartResult(Wire):
     """The recall is there."""
 
     recall_id: Identifier
@@ -169,8 +170,8 @@ class RecallStartResult:
     """With `waitMs`: the first look, at the point `userQuery`."""
 
 
-@frozen(kw_only=True)
-class RecallPollParams:
+@frozen(kw_only=True, eq=False, repr=False)
+class RecallPollParams(Wire):
     """Looks whether the recall has something, and takes it."""
 
     session_id: Identifier
@@ -187,8 +188,8 @@ class RecallPollParams:
     """The same token again gives the same answer, byte for byte: a reply may get lost."""
 
 
-@frozen(kw_only=True)
-class RecallPeekParams:
+@frozen(kw_only=True, eq=False, repr=False)
+class RecallPeekParams(Wire):
     """Looks whether the recall has something, and takes nothing."""
 
     session_id: Identifier
@@ -200,8 +201,8 @@ class RecallPeekParams:
 RecallPeekResult = RecallPollResult
 
 
-@frozen(kw_only=True)
-class RecallCancelParams:
+@frozen(kw_only=True, eq=False, repr=False)
+class RecallCancelParams(Wire):
     """Ends a recall. One that has not started yet is remembered: its start is born cancelled."""
 
     session_id: Identifier
@@ -214,16 +215,16 @@ class RecallCancelParams:
     """Why, for the log."""
 
 
-@frozen(kw_only=True)
-class RecallCancelResult:
+@frozen(kw_only=True, eq=False, repr=False)
+class RecallCancelResult(Wire):
     """What came of the cancel."""
 
     cancelled: bool
     """Whether a live recall was ended by it."""
 
 
-@frozen(kw_only=True)
-class RecallEndedParams:
+@frozen(kw_only=True, eq=False, repr=False)
+class RecallEndedParams(Wire):
     """The one terminal event of a recall (R12)."""
 
     session_id: Identifier
@@ -248,8 +249,8 @@ class RecallEndedParams:
     """Time from the start to the end."""
 
 
-@frozen(kw_only=True)
-class RecallAcknowledgeParams:
+@frozen(kw_only=True, eq=False, repr=False)
+class RecallAcknowledgeParams(Wire):
     """Says whether the model took a delivery, where `acknowledgeDeliveries` was asked for."""
 
     delivery_id: Identifier
@@ -258,8 +259,8 @@ class RecallAcknowledgeParams:
     """False: it was not sent, and may be delivered again."""
 
 
-@frozen(kw_only=True)
-class RecallSettledParams:
+@frozen(kw_only=True, eq=False, repr=False)
+class RecallSettledParams(Wire):
     """A stage of the recall is ready: a poll would deliver or say that there is nothing."""
 
     session_id: Identifier
@@ -272,8 +273,8 @@ class RecallSettledParams:
     """Which stage is ready."""
 
 
-@frozen(kw_only=True)
-class LiveRecall:
+@frozen(kw_only=True, eq=False, repr=False)
+class LiveRecall(Wire):
     """The recall of a lane that is not over yet."""
 
     recall_id: Identifier

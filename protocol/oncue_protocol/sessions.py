@@ -6,7 +6,7 @@ from typing import Literal
 
 from attrs import frozen
 
-from .base import Count, Identifier, Milliseconds, Stage, Strategy, Time
+from .base import Count, Identifier, Milliseconds, Stage, Strategy, Time, Wire
 from .extraction import ExtractionStatus, NotesStatus
 from .memory import MemoryRoot, Removed
 from .recall import DeliveryPoint, LiveRecall, RecallState
@@ -32,8 +32,8 @@ TimelineEvent = Literal[
 ]
 
 
-@frozen(kw_only=True)
-class SessionOpenParams:
+@frozen(kw_only=True, eq=False, repr=False)
+class SessionOpenParams(Wire):
     """Opens a session, new or known: one conversation, which owns its recalls."""
 
     session_id: Identifier | None = None
@@ -55,8 +55,8 @@ class SessionOpenParams:
     """What the client calls it."""
 
 
-@frozen(kw_only=True)
-class SessionOpenResult:
+@frozen(kw_only=True, eq=False, repr=False)
+class SessionOpenResult(Wire):
     """The session is open."""
 
     session_id: Identifier
@@ -75,8 +75,8 @@ class SessionOpenResult:
     """Folders that were found but are not searched until the user trusts them (M3)."""
 
 
-@frozen(kw_only=True)
-class SessionCloseParams:
+@frozen(kw_only=True, eq=False, repr=False)
+class SessionCloseParams(Wire):
     """Closes a session and ends its recalls."""
 
     session_id: Identifier
@@ -87,16 +87,16 @@ class SessionCloseParams:
     """Wait so long, at most 15000, for a running extraction before it is cancelled."""
 
 
-@frozen(kw_only=True)
-class SessionListParams:
+@frozen(kw_only=True, eq=False, repr=False)
+class SessionListParams(Wire):
     """Lists open and resumable sessions."""
 
     workspace: str | None = None
     """Only those of this workspace."""
 
 
-@frozen(kw_only=True)
-class SessionSummary:
+@frozen(kw_only=True, eq=False, repr=False)
+class SessionSummary(Wire):
     """A session in the list."""
 
     session_id: Identifier
@@ -125,16 +125,16 @@ class SessionSummary:
     """Where its notes are."""
 
 
-@frozen(kw_only=True)
-class SessionListResult:
+@frozen(kw_only=True, eq=False, repr=False)
+class SessionListResult(Wire):
     """Open and resumable sessions, the latest first."""
 
     sessions: tuple[SessionSummary, ...]
     """The sessions."""
 
 
-@frozen(kw_only=True)
-class SessionTimelineParams:
+@frozen(kw_only=True, eq=False, repr=False)
+class SessionTimelineParams(Wire):
     """Asks what happened in a session, and when."""
 
     session_id: Identifier
@@ -143,8 +143,8 @@ class SessionTimelineParams:
     """Where the page before ended."""
 
 
-@frozen(kw_only=True)
-class TimelineEntry:
+@frozen(kw_only=True, eq=False, repr=False)
+class TimelineEntry(Wire):
     """Something that happened: ids, paths and figures, never content."""
 
     at: Time
@@ -181,8 +181,8 @@ class TimelineEntry:
     """Why."""
 
 
-@frozen(kw_only=True)
-class SessionTimelineResult:
+@frozen(kw_only=True, eq=False, repr=False)
+class SessionTimelineResult(Wire):
     """A page of what happened, oldest first."""
 
     entries: tuple[TimelineEntry, ...]
@@ -191,16 +191,16 @@ class SessionTimelineResult:
     """Where the next page begins; absent: this was the last."""
 
 
-@frozen(kw_only=True)
-class SessionLostParams:
+@frozen(kw_only=True, eq=False, repr=False)
+class SessionLostParams(Wire):
     """The daemon was replaced and the session did not survive: open it again."""
 
     session_id: Identifier
     """The session."""
 
 
-@frozen(kw_only=True)
-class SessionRoleChangedParams:
+@frozen(kw_only=True, eq=False, repr=False)
+class SessionRoleChangedParams(Wire):
     """Another connection drives the session now; this one looks on."""
 
     session_id: Identifier
@@ -209,32 +209,32 @@ class SessionRoleChangedParams:
     """Role of this connection now."""
 
 
-@frozen(kw_only=True)
-class SessionPurgeParams:
+@frozen(kw_only=True, eq=False, repr=False)
+class SessionPurgeParams(Wire):
     """Removes what is on disk of a session."""
 
     session_id: Identifier
     """The session."""
 
 
-@frozen(kw_only=True)
-class SessionPurgeResult:
+@frozen(kw_only=True, eq=False, repr=False)
+class SessionPurgeResult(Wire):
     """What was removed."""
 
     removed: tuple[Removed, ...]
     """Notes, versions, conflict copies, cursor, index rows."""
 
 
-@frozen(kw_only=True)
-class SessionStatusParams:
+@frozen(kw_only=True, eq=False, repr=False)
+class SessionStatusParams(Wire):
     """Asks how a session is."""
 
     session_id: Identifier
     """The session."""
 
 
-@frozen(kw_only=True)
-class SessionStatusResult:
+@frozen(kw_only=True, eq=False, repr=False)
+class SessionStatusResult(Wire):
     """How a session is."""
 
     session_id: Identifier

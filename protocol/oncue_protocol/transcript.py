@@ -6,7 +6,7 @@ from typing import Literal
 
 from attrs import frozen
 
-from .base import Count, Identifier, JsonValue, Time, Tokens
+from .base import Count, Identifier, JsonValue, Time, Tokens, Wire
 
 MAIN_LANE = "main"
 """The lane of whoever names none."""
@@ -26,8 +26,8 @@ TurnEndReason = Literal[
 ]
 
 
-@frozen(kw_only=True)
-class ToolCall:
+@frozen(kw_only=True, eq=False, repr=False)
+class ToolCall(Wire):
     """A tool that the model asks for."""
 
     id: str
@@ -38,8 +38,8 @@ class ToolCall:
     """Its arguments: any JSON. What is nested deeper than 64 levels is cut, visibly."""
 
 
-@frozen(kw_only=True)
-class ToolResult:
+@frozen(kw_only=True, eq=False, repr=False)
+class ToolResult(Wire):
     """What a tool answered."""
 
     call_id: str
@@ -50,8 +50,8 @@ class ToolResult:
     """Whether the tool failed."""
 
 
-@frozen(kw_only=True)
-class Usage:
+@frozen(kw_only=True, eq=False, repr=False)
+class Usage(Wire):
     """Token counts of one model request. They are disjoint: their sum is its context size."""
 
     input_tokens: Tokens = 0
@@ -64,8 +64,8 @@ class Usage:
     """Tokens written to it."""
 
 
-@frozen(kw_only=True)
-class Message:
+@frozen(kw_only=True, eq=False, repr=False)
+class Message(Wire):
     """One message of a conversation."""
 
     id: str
@@ -84,8 +84,8 @@ class Message:
     """When it was said."""
 
 
-@frozen(kw_only=True)
-class TranscriptDidAppendParams:
+@frozen(kw_only=True, eq=False, repr=False)
+class TranscriptDidAppendParams(Wire):
     """New messages, in order. A repeated id replaces what was there if it has more content
     (longer text, more calls or results, usage where there was none), else it is ignored."""
 
@@ -100,8 +100,8 @@ class TranscriptDidAppendParams:
     """The new messages."""
 
 
-@frozen(kw_only=True)
-class TranscriptResyncRequiredParams:
+@frozen(kw_only=True, eq=False, repr=False)
+class TranscriptResyncRequiredParams(Wire):
     """`afterMessageId` is not the daemon's last message: nothing was applied."""
 
     session_id: Identifier
@@ -112,8 +112,8 @@ class TranscriptResyncRequiredParams:
     """Send again what follows this message; absent: from the beginning."""
 
 
-@frozen(kw_only=True)
-class TranscriptFollowParams:
+@frozen(kw_only=True, eq=False, repr=False)
+class TranscriptFollowParams(Wire):
     """Asks the daemon to read an agent's own transcript file as it grows."""
 
     session_id: Identifier
@@ -124,8 +124,8 @@ class TranscriptFollowParams:
     """Whose format it is."""
 
 
-@frozen(kw_only=True)
-class TranscriptFollowResult:
+@frozen(kw_only=True, eq=False, repr=False)
+class TranscriptFollowResult(Wire):
     """The file is being followed."""
 
     path: str
@@ -134,8 +134,8 @@ class TranscriptFollowResult:
     """Whether reading goes on from where it was, instead of from the beginning."""
 
 
-@frozen(kw_only=True)
-class TranscriptDidResetParams:
+@frozen(kw_only=True, eq=False, repr=False)
+class TranscriptDidResetParams(Wire):
     """The conversation was cleared or rewound: message ids seen before are forgotten."""
 
     session_id: Identifier
@@ -144,16 +144,16 @@ class TranscriptDidResetParams:
     """`cleared`: begun anew; `rewound`: what survived is sent again."""
 
 
-@frozen(kw_only=True)
-class TranscriptWillCompactParams:
+@frozen(kw_only=True, eq=False, repr=False)
+class TranscriptWillCompactParams(Wire):
     """A compaction begins: nothing is delivered until it ends, or the next turn."""
 
     session_id: Identifier
     """The session."""
 
 
-@frozen(kw_only=True)
-class TranscriptDidCompactParams:
+@frozen(kw_only=True, eq=False, repr=False)
+class TranscriptDidCompactParams(Wire):
     """The history was compacted: what fell out of it may be recalled again."""
 
     session_id: Identifier
@@ -164,8 +164,8 @@ class TranscriptDidCompactParams:
     """Size of the context now, in tokens, where the client knows it."""
 
 
-@frozen(kw_only=True)
-class TurnDidEndParams:
+@frozen(kw_only=True, eq=False, repr=False)
+class TurnDidEndParams(Wire):
     """A turn is over, and with it its recall (R11)."""
 
     session_id: Identifier

@@ -99,8 +99,9 @@ def test_classes_are_named_after_their_method(method: oncue_protocol.Method) -> 
 @pytest.mark.parametrize("cls", classes(), ids=lambda c: c.__name__)
 def test_classes_are_frozen_and_documented_field_by_field(cls: type) -> None:
     assert getattr(oncue_protocol, cls.__name__) is cls
+    assert issubclass(cls, oncue_protocol.Wire)
     assert cls.__setattr__ is not object.__setattr__
-    assert not hasattr(cls, "__dict__") or "__slots__" in vars(cls)
+    assert "__slots__" in vars(cls)
     record = records()[cls.__name__]
     assert record.doc
     assert all(m.doc.endswith((".", ":")) for m in record.members), record
@@ -172,3 +173,17 @@ def test_camel_case() -> None:
     assert camel("turn_id") == "turnId"
     assert camel("sha256") == "sha256"
     assert camel("minimum_tokens_between_update") == "minimumTokensBetweenUpdate"
+
+
+def test_objects_are_values() -> None:
+    one = oncue_protocol.ToolResult(call_id="1")
+    same = oncue_protocol.ToolResult(call_id="1")
+    other = oncue_protocol.ToolResult(call_id="1", text="x")
+    assert one == same
+    assert hash(one) == hash(same)
+    assert one != other
+    assert one != ("1", "", False)
+    assert attrs.evolve(one, text="x") == other
+    assert repr(other) == "ToolResult(call_id='1', text='x')"
+    with pytest.raises(attrs.exceptions.FrozenInstanceError):
+        one.text = "y"  # type: ignore[misc]
