@@ -91,10 +91,10 @@ def deliver(draft: Draft, *, delivery_id: str, nonce: str, now: float) -> Delive
 
     `nonce`: 16 lower-case hex digits, drawn for this delivery; `now`: seconds since 1970 UTC."""
     settings = draft.settings
-    room = settings.max_delivery_chars - len(_text((), nonce, left_out=len(draft.hits)))
+    room = settings.max_delivery_chars - len(fence((), nonce, left_out=len(draft.hits)))
     byte_room = None
     if draft.max_bytes is not None:
-        byte_room = draft.max_bytes - _size(_text((), nonce, left_out=len(draft.hits)))
+        byte_room = draft.max_bytes - _size(fence((), nonce, left_out=len(draft.hits)))
     items: list[Item] = []
     documents: list[DeliveredDocument] = []
     for hit in draft.hits:
@@ -111,7 +111,7 @@ def deliver(draft: Draft, *, delivery_id: str, nonce: str, now: float) -> Delive
         documents.append(_document(hit, item, now))
     if not items:
         return None
-    text = _text(tuple(items), nonce, left_out=len(draft.hits) - len(items))
+    text = fence(tuple(items), nonce, left_out=len(draft.hits) - len(items))
     return Delivery(
         delivery_id=delivery_id,
         placement=draft.placement,
@@ -194,7 +194,8 @@ def _after(line: str, label: str) -> str:
     return marker.restore(line[len(label) :])
 
 
-def _text(items: tuple[Item, ...], nonce: str, *, left_out: int) -> str:
+def fence(items: tuple[Item, ...], nonce: str, *, left_out: int) -> str:
+    """The whole text of a delivery."""
     blocks = "".join(_block(item) for item in items)
     if left_out:
         blocks += f"\n({left_out} more did not fit)\n"
