@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
+
 from attrs import frozen
 
 from oncue.memory.front_matter import Fields, ParsedFile, Value

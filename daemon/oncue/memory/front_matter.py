@@ -299,8 +299,8 @@ def _read_yaml(inner: str) -> _Read:
     try:
         return _from_events(loader, inner)
     except yaml.YAMLError as error:
-        mark: Any = getattr(error, "problem_mark", None)
-        where = f", line {mark.line + 2}" if mark else ""
+        mark = error.problem_mark if isinstance(error, yaml.MarkedYAMLError) else None
+        where = "" if mark is None else f", line {mark.line + 2}"
         raise _RefusedError("yaml", f"front matter is not valid YAML{where}") from None
     except (ValueError, UnicodeError, RecursionError):
         raise _RefusedError("yaml", "front matter is not valid YAML") from None
@@ -373,7 +373,7 @@ def _from_events(loader: yaml.CSafeLoader, inner: str) -> _Read:
                     problems.append(Problem("duplicateKey", "front matter has a key twice"))
                 stack[-1].key.append(key)
                 if len(stack) == 1:
-                    key_lines.append((key, event.start_mark.line))
+                    key_lines.append((key, event.start_mark.line if event.start_mark else 0))
             else:
                 plain_null = event.style in (None, "") and event.value in _NULLS
                 put(None if plain_null else str(event.value))

@@ -77,6 +77,20 @@ def problem_with(relative: str) -> str | None:
     return None
 
 
+def way_out(relative: str) -> str | None:
+    """Why a relative path cannot be a memory that exists below a root; None where it can be."""
+    components = relative.split("/")
+    if "\0" in relative or any(component in ("", ".", "..") for component in components):
+        return "has an empty, `.` or `..` component or a NUL character"
+    if any(component.startswith(".") for component in components):
+        return "has a hidden component"
+    if relative == INDEX_NAME:
+        return f"is {INDEX_NAME}, which is derived from the files"
+    if not components[-1].casefold().endswith(SUFFIXES):
+        return "does not end in .md"
+    return None
+
+
 def _problem_with_component(component: str) -> str | None:
     if component in ("", ".", ".."):
         return "has an empty, `.` or `..` component"

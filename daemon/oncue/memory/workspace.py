@@ -1,7 +1,7 @@
 """One id for one workspace, however it is spelled (memory.md M2, D59).
 
-A workspace comes as a path or `file:` URI: with escapes, drive letters, `\\\\?\\`, slashes at its end,
-through symbolic links, in another case where the file system folds case, in NFD. The id is the
+A workspace comes as a path or `file:` URI: with escapes, drive letters, `\\\\?\\`, slashes at the
+end, through symbolic links, in another case where the file system folds case, in NFD. The id is the
 real path, with components folded where the file system folds them, in NFC; the key is a readable
 slug and a hash of it. Ids are persisted, so nothing here may change without a migration.
 

@@ -1,0 +1,1 @@
+"""The database behind the index: derived from the files, never truth (memory.md M6)."""
