@@ -179,8 +179,9 @@ def _ids(text: str) -> list[Any] | None:
         named: list[Any] | None = None
         bare: list[Any] | None = None
         for value in _json_values(attempt):
-            if isinstance(value, dict) and isinstance(value.get("ids"), list):
-                named = value["ids"]
+            if isinstance(value, dict):
+                inner = [value, *(one for one in value.values() if isinstance(one, dict))]
+                named = next((one["ids"] for one in inner if _has_ids(one)), named)
             elif isinstance(value, list) and any(_number(name) for name in value):
                 bare = value
         if named is not None or bare is not None:
@@ -188,8 +189,12 @@ def _ids(text: str) -> list[Any] | None:
     return [] if text.strip("`\r\n\t ").removeprefix("json").strip() == "[]" else None
 
 
+def _has_ids(value: dict[str, Any]) -> bool:
+    return isinstance(value.get("ids"), list)
+
+
 def _json_values(text: str) -> Iterator[Any]:
-    """Every object and list in the text that is JSON, outer ones first."""
+    """Every object and list in the text that is JSON, but for those inside another."""
     at = 0
     for _ in range(MAX_OPENINGS):
         opening = _OPENING.search(text, at)
@@ -197,13 +202,11 @@ def _json_values(text: str) -> Iterator[Any]:
             return
         at = opening.start()
         try:
-            value, end = _DECODER.raw_decode(text, at)
+            value, at = _DECODER.raw_decode(text, at)
         except (ValueError, RecursionError):
             at += 1
-            continue
-        yield value
-        # An object that is not the answer may hold it.
-        at = end if isinstance(value, list) or "ids" in value else at + 1
+        else:
+            yield value
 
 
 def _number(name: object) -> int | None:
