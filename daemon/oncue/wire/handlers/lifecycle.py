@@ -38,8 +38,8 @@ def initialize(peer: Peer, params: InitializeParams) -> InitializeResult:
     versions = options.protocol_versions
     if versions and PROTOCOL_VERSION not in versions:
         raise InvalidParams(
-            f"none of the protocol versions {list(versions)[:8]} is served: this is version "
-            f"{PROTOCOL_VERSION}",
+            f"params.initializationOptions.oncue.protocolVersions: this daemon speaks version "
+            f"{PROTOCOL_VERSION}, none of {list(versions)[:8]}",
             path="params.initializationOptions.oncue.protocolVersions",
         )
     _apply(peer, options.settings)

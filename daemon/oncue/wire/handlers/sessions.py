@@ -1,0 +1,75 @@
+"""`session/*`: one conversation, which owns its recalls."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from oncue.session import Session
+from oncue.wire.peer import Peer
+from oncue_protocol import (
+    SessionCloseParams,
+    SessionListParams,
+    SessionListResult,
+    SessionOpenParams,
+    SessionOpenResult,
+    SessionStatusParams,
+    SessionStatusResult,
+    SessionTimelineParams,
+    SessionTimelineResult,
+)
+
+
+def session_open(peer: Peer, params: SessionOpenParams) -> Awaitable[SessionOpenResult]:
+    """The session exists as soon as this returns, so that a client may send what follows in the
+    same write; finding its workspace on disk is a task."""
+    workspaces = params.workspaces or ((params.workspace,) if params.workspace else ())
+    session, resumed = peer.daemon.sessions.open(peer, params, workspaces or peer.workspaces)
+    return _opened(peer, session, resumed)
+
+
+async def _opened(peer: Peer, session: Session, resumed: bool) -> SessionOpenResult:
+    library = await peer.daemon.memories.of(session)
+    return SessionOpenResult(
+        session_id=session.id,
+        resumed=resumed,
+        last_message_id=session.last_message_id,
+        workspace_key=library.workspace.key,
+        memory_roots=library.memory_roots,
+        untrusted_roots=(),
+    )
+
+
+def session_close(peer: Peer, params: SessionCloseParams) -> None:
+    """End its recalls; `waitMs` is for an extraction, and there is none to wait for."""
+    session = peer.daemon.sessions.get(params.session_id)
+    session.require_driver(peer)
+    peer.daemon.sessions.close(params.session_id)
+
+
+async def session_list(peer: Peer, params: SessionListParams) -> SessionListResult:
+    """Open and resumable sessions, the latest first."""
+    sessions = peer.daemon.sessions.known()
+    if params.workspace is not None:
+        key = await peer.daemon.memories.key_of(params.workspace)
+        sessions = [s for s in sessions if s.workspace_key == key]
+    return SessionListResult(sessions=tuple(s.summary(peer) for s in sessions))
+
+
+def session_timeline(peer: Peer, params: SessionTimelineParams) -> SessionTimelineResult:
+    """What happened when."""
+    return peer.daemon.sessions.get(params.session_id).timeline.page(params.cursor)
+
+
+def session_status(peer: Peer, params: SessionStatusParams) -> SessionStatusResult:
+    """How a session is."""
+    return peer.daemon.sessions.get(params.session_id).status()
+
+
+HANDLERS: Final[dict[str, Callable[..., Any]]] = {
+    "session/open": session_open,
+    "session/close": session_close,
+    "session/list": session_list,
+    "session/timeline": session_timeline,
+    "session/status": session_status,
+}
