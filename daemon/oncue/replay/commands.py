@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Any, cast
@@ -101,6 +102,9 @@ def show(play: Play, *, as_json: bool, console: Console | None, title: str) -> i
         return _refuse(error)
     except KeyboardInterrupt:
         return INTERRUPTED
+    except BrokenPipeError:  # `| head` has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     return 0
 
 
@@ -140,7 +144,7 @@ async def _on_screen(play: Play, survey: Survey, console: Console, title: str) -
 
     def ready(stage: Stage, files: int) -> Screen:
         console.print(timeline.header(introduction(play, survey, stage, files), title))
-        console.print(timeline.legend(play.script is not None))
+        console.print(timeline.legend(play.script is not None, console.width))
         console.print()
         return screen.start()
 
@@ -211,7 +215,7 @@ _daemon = click.option("--daemon", metavar="COMMAND", help="Another daemon than 
 _latency = click.option(
     "--latency",
     metavar="LIST",
-    help="Lend a scripted model with these latencies, one a turn, over and over: 0.9s,2.5s,fail,never.",
+    help="Lend a scripted model that takes so long, turn by turn: 0.9s,2.5s,fail,never.",
 )
 
 

@@ -83,12 +83,13 @@ class Script:
 
     @property
     def chooses_by_words(self) -> bool:
-        return any(plan.titles is None for plan in (*self.plans, *self.by_query.values()))
+        return any(plan.titles is None for plan in self.by_query.values() or self.plans)
 
     @property
     def latencies(self) -> tuple[str, ...]:
         """Each once, in the order in which they come."""
-        return tuple(dict.fromkeys(plan.label for plan in (*self.by_query.values(), *self.plans)))
+        plans = self.by_query.values() or self.plans
+        return tuple(dict.fromkeys(plan.label for plan in plans))
 
 
 def schedule(text: str) -> Script:

@@ -21,7 +21,7 @@ SCALE = 1 / 50
 """Of a recorded pause in `fast`: a tool that ran for half a minute takes 0.6 s."""
 WORKING_CAP_S = 0.6
 """Longer is no longer watched with interest."""
-THINKING_CAP_S = 0.15
+THINKING_CAP_S = 0.1
 """Enough to see where a turn begins."""
 BUDGET_S = 45.0
 """All pauses of a recording together in `fast`: an hour replays in under a minute."""

@@ -21,7 +21,9 @@ from oncue_protocol import OncueError, OncueOptions
 
 INDEXED_WITHIN_S = 10.0
 """Until copied memory files are found; a folder of 10,000 files takes about a second."""
-NOTIFICATIONS = ("recall/settled", "recall/ended")
+LOOK_AGAIN_S = 0.1
+"""Where the file system cannot be watched, no notification comes (M10)."""
+NOTIFICATIONS = ("recall/settled", "recall/ended", "memory/didChange")
 
 
 @frozen
@@ -104,9 +106,11 @@ async def _open(client: Client, stage: Stage, survey: Survey) -> tuple[str, int]
         }
         if not roots:
             raise ReplayError("the daemon names no folder for memory files; see its log")
-        copied = await trio.to_thread.run_sync(copy_memory, stage.memory, roots)
-        with trio.move_on_after(INDEXED_WITHIN_S):
-            while (await client.memory_list(session_id=opened.session_id)).total < copied:
-                await trio.sleep(0.05)
+        with client.notifications("memory/didChange") as changes:
+            copied = await trio.to_thread.run_sync(copy_memory, stage.memory, roots)
+            with trio.move_on_after(INDEXED_WITHIN_S):
+                while (await client.memory_list(session_id=opened.session_id)).total < copied:
+                    with trio.move_on_after(LOOK_AGAIN_S):
+                        await anext(changes)
     listed = await client.memory_list(session_id=opened.session_id)
     return opened.session_id, listed.total

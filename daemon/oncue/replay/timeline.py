@@ -24,11 +24,13 @@ SPAN_MS = 4500.0
 NARROW = 90
 """Below so many columns bars are shorter."""
 
-FAST, REFINED, SEARCH, ON, OLD, LOST, CUT = "◆", "●", "━", "╌", "▓", "✗", "▸"
+FAST, REFINED, SEARCH, STOPPED, ON = "◆", "●", "━", "┫", "╌"
+OLD, LOST, CUT = "▓", "✗", "▸"
 STYLES = {
     FAST: "bold cyan",
     REFINED: "bold green",
     SEARCH: "blue",
+    STOPPED: "blue",
     ON: "bright_black",
     OLD: "yellow",
     LOST: "bold yellow",
@@ -37,9 +39,9 @@ STYLES = {
 ENDINGS: dict[str | None, str] = {
     "alreadyDelivered": "nothing more to say",
     "nothingFound": "nothing relevant, nothing said",
-    "newQuery": "replaced by the next message, its search stopped",
+    "newQuery": "replaced by the next message",
     "abort": "stopped with the turn (Esc)",
-    "noSafeDeliveryPoint": "turn over before the search, which was stopped",
+    "noSafeDeliveryPoint": "turn over before the search",
     "client": "cancelled",
     "lifetime": "expired",
     "reset": "ended by a reset",
@@ -115,6 +117,7 @@ def bar(turn: Turn, layout: Layout, now_ms: float | None = None) -> Text:
     cells += [ON] * (layout.cell(end_ms) - len(cells))
     is_cut = len(cells) > layout.bar
     cells = (cells or [ON])[: layout.bar]
+    is_stopped = turn.ended_ms is not None and turn.settled_ms is None and turn.recall_id
     for handed in turn.handed:
         at = min(layout.cell(handed.late_ms), layout.bar - 1)
         cells += [ON] * (at + 1 - len(cells))
@@ -124,6 +127,8 @@ def bar(turn: Turn, layout: Layout, now_ms: float | None = None) -> Text:
         cells[at] = FAST if handed.stage == "fast" else REFINED
     if is_cut:
         cells[-1] = CUT
+    elif is_stopped and len(cells) < layout.bar:
+        cells.append(STOPPED)
     return _drawn(cells, layout)
 
 
@@ -154,15 +159,16 @@ def block(turn: Turn, width: int, now_ms: float | None = None) -> Text:
     notes = list(_notes(turn)) if now_ms is None or turn.handed else []
     if now_ms is not None:
         notes = notes or [Text("    " + _live(turn), style="bright_black")]
-        rows += [_row(note, Text(), Text(), layout) for note in notes]
+        rows += [fitted(note, width) for note in notes]
         return Text("\n").join(rows)
     old = turn.old()
     said = ("≥ " if old.is_at_least else "") + duration(old.waited_ms)
     label = Text(f"{said:>{layout.label}}", style="yellow")
     for at, note in enumerate(notes):
-        is_second = at == 0 and turn.recall_id is not None
-        under = old_bar(turn, layout) if is_second else Text()
-        rows.append(_row(note, under, label if is_second else Text(), layout))
+        if at == 0 and turn.recall_id is not None:
+            rows.append(_row(note, old_bar(turn, layout), label, layout))
+        else:
+            rows.append(fitted(note, width))
     return Text("\n").join(rows)
 
 
@@ -192,31 +198,34 @@ def _notes(turn: Turn) -> Iterator[Text]:
 
 def _handed(handed: Handed) -> Text:
     mark = FAST if handed.stage == "fast" else REFINED
-    where = "prompt" if handed.point == "userQuery" else f"tool round {handed.round}"
-    fallback = " (model failed: by rank)" if handed.strategy == "fallback" else ""
+    where = "prompt" if handed.point == "userQuery" else f"tool {handed.round}"
+    fallback = " (model failed, by rank)" if handed.strategy == "fallback" else ""
     return Text.assemble(
         "    ",
         (mark, STYLES[mark]),
-        (f" +{duration(handed.late_ms)} {where}{fallback}: ", "bright_black"),
+        (f" {where} +{duration(handed.late_ms)}{fallback}  ", "bright_black"),
         " · ".join(one_line(title) for title in handed.titles),
     )
 
 
-def legend(has_model: bool) -> Text:
-    """What the marks mean."""
-    text = Text(" ")
+def legend(has_model: bool, width: int) -> Text:
+    """What the marks mean; lines break between them only."""
     known = [
         (FAST, "fast stage, local index"),
         (REFINED, "chosen by the model" if has_model else "ranked, local index"),
         (SEARCH, "search runs, nobody waits"),
+        (STOPPED, "stopped with its turn"),
         (ON, "turn goes on"),
-        (OLD, "what the old design would have blocked"),
+        (OLD, "blocked under the old design"),
         (LOST, "and lost"),
     ]
+    lines = [Text(" ")]
     for mark, meaning in known:
-        text.append(f" {mark} ", STYLES[mark])
-        text.append(meaning + " ", "bright_black")
-    return text
+        item = Text.assemble(" ", (mark, STYLES[mark]), (f" {meaning} ", "bright_black"))
+        if lines[-1].cell_len + item.cell_len > width:
+            lines.append(Text(" "))
+        lines[-1].append_text(item)
+    return Text("\n").join(lines)
 
 
 def header(lines: list[tuple[str, str]], title: str) -> RenderableType:

@@ -40,6 +40,7 @@ class Recorder:
         self.files: dict[str, str] = dict(story["files"])
         self.random = Random(20260313)
         self.now = datetime.fromisoformat(story["start"])
+        self.tempo = 1.0
         self.parent: str | None = None
         self.cached = 0
         self.fresh_characters = SYSTEM_TOKENS * CHARACTERS_PER_TOKEN
@@ -55,7 +56,9 @@ class Recorder:
         return prefix + "".join(self.random.choice(letters) for _ in range(22))
 
     def wait(self, seconds: float) -> None:
-        self.now += timedelta(seconds=seconds, milliseconds=self.random.randint(0, 400))
+        self.now += timedelta(
+            seconds=seconds * self.tempo, milliseconds=self.random.randint(0, 400)
+        )
 
     def time(self) -> str:
         return self.now.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -237,7 +240,9 @@ class Recorder:
             if "compact" in turn:
                 self.compact(turn["compact"])
                 continue
+            self.tempo = 1.0
             self.prompt(turn)
+            self.tempo = turn.get("tempo", 1.0)
             for step in turn["steps"]:
                 if "steer" in step:
                     self.steer(step["steer"])
