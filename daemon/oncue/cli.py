@@ -9,9 +9,11 @@ from collections.abc import Sequence
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry of `oncue` and `python -m oncue`; returns the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
-    if words[:1] == ["serve"]:
+    if words[:1] == ["serve"] and not {"-h", "--help"} & set(words):
         from oncue import serve
 
         return serve.main(words[1:])
-    print("usage: oncue serve --stdio [--clientProcessId PID]", file=sys.stderr)  # noqa: T201
-    return 64
+    from oncue.commands import oncue
+
+    oncue.main(args=words, prog_name="oncue")
+    return 0

@@ -13,13 +13,23 @@ import trio
 from structlog import get_logger
 
 from oncue import logs, proc
+from oncue.finder import RankAnalyst
+from oncue.folders import Folders
+from oncue.followers import Followers
+from oncue.memories import Memories
+from oncue.memory.indexer import Changes
+from oncue.memory.libraries import Libraries
+from oncue.memory.roots import Root
+from oncue.sessions import Sessions
 from oncue.settings import DaemonSettings
+from oncue.store.sqlite import Store
+from oncue.times import rfc3339
 from oncue.version import VERSION
 from oncue.wire.connection import serve_connection
 from oncue.wire.handlers import HANDLERS
 from oncue.wire.peer import Peer
 from oncue.wire.rpc import Rpc
-from oncue_protocol import DaemonStatusResult, Health
+from oncue_protocol import DaemonStatusResult, Health, MemoryDidChangeParams
 from oncue_protocol.base import PROTOCOL_VERSION
 
 log = get_logger("oncue.daemon")
@@ -32,13 +42,27 @@ LAST_RESORT_S: Final = 0.9
 class Daemon:
     """One process: its settings, its connections, its services."""
 
-    nursery: trio.Nursery
-    """Tasks that end with the daemon, not with a connection."""
+    sessions: Sessions
+    followers: Followers
+    """Both live in the daemon's nursery; made when it starts."""
 
     def __init__(
-        self, settings: DaemonSettings, handlers: dict[str, Callable[..., Any]] | None = None
+        self,
+        settings: DaemonSettings,
+        folders: Folders,
+        handlers: dict[str, Callable[..., Any]] | None = None,
     ) -> None:
         self.settings = settings
+        self.store = Store(folders.state)
+        analyst = RankAnalyst()
+        self._libraries = Libraries(
+            folders.data,
+            self.store,
+            analyst,
+            trash_days=settings.memory.trash_days,
+            on_change=self._memory_changed,
+        )
+        self.memories = Memories(self._libraries, analyst)
         self.handlers = dict(HANDLERS) if handlers is None else handlers
         self.version = VERSION
         self.started = proc.monotonic()
@@ -93,24 +117,47 @@ class Daemon:
                 ("lateResponses", seen.late_responses),
             ):
                 counters[name] = counters.get(name, 0) + value
+        counters |= self.sessions.counters()
+        store = self.store.health
         return DaemonStatusResult(
             version=self.version,
             protocol_version=PROTOCOL_VERSION,
             pid=os.getpid(),
             uptime_ms=int((proc.monotonic() - self.started) * 1000),
             clients=len(self.peers),
-            sessions=0,
-            store=Health(state="off"),
-            model=Health(state="off"),
+            sessions=self.sessions.open_count,
+            store=Health(
+                state=store.state,
+                reason=store.reason,
+                since=None if store.since is None else rfc3339(store.since),
+            ),
+            model=self._model_health(),
             counters=counters,
         )
+
+    def _model_health(self) -> Health:
+        """Whether any connection lends a model."""
+        for peer in self.peers.values():
+            if peer.options.model_provider and peer.settings.model.provider == "client":
+                return Health(state="ok", reason="lent by a client")
+        return Health(state="off", reason="no client lends one; recall ranks without")
+
+    def _memory_changed(self, root: Root, changes: Changes) -> None:
+        """Tell who asked what the index saw change; a daemon's connections share its memories."""
+        params = MemoryDidChangeParams(
+            added=tuple(map(root.absolute, changes.added)),
+            changed=tuple(map(root.absolute, changes.changed)),
+            removed=tuple(map(root.absolute, changes.removed)),
+        )
+        for peer in self.peers.values():
+            if peer.wants("memory/didChange"):
+                peer.notify("memory/didChange", params)
 
     async def serve_stdio(self, read_fd: int, write_fd: int, client_pid: int | None) -> int:
         """Serve one client on two descriptors until it ends; returns the exit code."""
         peer = self.new_peer()
         async with trio.open_nursery() as nursery:
-            self.nursery = nursery
-            nursery.start_soon(self._signals)
+            self._begin(nursery)
             async with trio.open_nursery() as connection:
                 rpc: Rpc = await connection.start(self._connect, peer, read_fd, write_fd)
                 self.rpcs[peer.id] = rpc
@@ -118,8 +165,23 @@ class Daemon:
                     self.watch_client(peer, client_pid)
                 await peer.wait_end()
                 _arm_last_resort(peer)
+                self.sessions.shut_down()
             nursery.cancel_scope.cancel()
         return peer.exit_code
+
+    def _begin(self, nursery: trio.Nursery) -> None:
+        """Start what lives as long as the daemon."""
+        self.followers = Followers(nursery)
+        self.sessions = Sessions(
+            nursery=nursery,
+            wall=time.time,
+            defaults=self.settings.connection,
+            open_finder=self.memories.finder_of,
+            on_close=self.followers.close,
+        )
+        nursery.start_soon(self._signals)
+        nursery.start_soon(self._libraries.run)
+        nursery.start_soon(self.sessions.sweep)
 
     async def _connect(
         self,
@@ -138,6 +200,7 @@ class Daemon:
                 task_status=task_status,
             )
         finally:
+            self.sessions.disconnected(peer)
             self.peers.pop(peer.id, None)
             self.rpcs.pop(peer.id, None)
 

@@ -56,14 +56,17 @@ def _run(
 
     from oncue import logs
     from oncue.daemon import Daemon
-    from oncue.settings_load import load
+    from oncue.folders import Folders
+    from oncue.settings_load import load, read_config
 
-    settings, problems = load({}, os.environ)
+    folders = Folders.from_environment(os.environ)
+    config, unread = read_config(folders.config)
+    settings, problems = load(config, os.environ)
     logs.set_level(settings.daemon.log_level)
-    daemon = Daemon(settings)
+    daemon = Daemon(settings, folders)
     if extra_handlers is not None:  # tests add some that misbehave
         daemon.handlers.update(extra_handlers())
-    for problem in problems:
+    for problem in (*unread, *problems):
         get_logger("oncue").warning("setting refused", key=problem.key)
     gc.collect()
     gc.freeze()

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import structlog
 import trio
-from attrs import define, field
+from attrs import define, evolve, field
 
 from oncue.memory.analyst import Analyst, PlainAnalyst
 from oncue.memory.indexer import Changes, RootIndex
@@ -52,11 +52,18 @@ class Libraries:
     _wanted: dict[RootIndex, None] = field(factory=dict, init=False)
     _wake: trio.Event = field(factory=trio.Event, init=False)
 
-    async def open(self, workspace: str | None) -> Library:
-        """The library of a workspace (path or `file:` URI; None: user scope only). Reads no memory
-        file and waits for none; asks for a refresh in the background."""
-        found = await trio.to_thread.run_sync(_resolve, workspace, self.data)
-        library = self._library(*found)
+    async def open(self, workspace: str | None, *also: str) -> Library:
+        """The library of a workspace (path or `file:` URI; None: user scope only); memories of the
+        workspaces in `also` are read, never written. Reads no memory file and waits for none; asks
+        for a refresh in the background."""
+        found, untrusted = await trio.to_thread.run_sync(_resolve, workspace, self.data)
+        others: dict[str, None] = {}
+        for folder in also:
+            other, brought = await trio.to_thread.run_sync(_resolve, folder, self.data)
+            untrusted += tuple(path for path in brought if path not in untrusted)
+            if other.key is not None and other.key != found.key:
+                others[other.key] = None
+        library = self._library(found, untrusted, tuple(others))
         library.refresh_soon()
         return library
 
@@ -93,13 +100,16 @@ class Libraries:
         if of in self._wanted:
             self._wake.set()
 
-    def _library(self, workspace: Workspace, untrusted: tuple[str, ...]) -> Library:
-        name = workspace.key or f"\0{workspace.why_none}"
+    def _library(
+        self, workspace: Workspace, untrusted: tuple[str, ...], others: tuple[str, ...]
+    ) -> Library:
+        name = "\0".join((workspace.key or f"\0{workspace.why_none}", *others))
         library = self._libraries.pop(name, None)
         if library is None or library.untrusted_roots != untrusted:
             roots = [user_root(self.data)]
             if workspace.key is not None:
                 roots.insert(0, project_root(self.data, workspace.key))
+            roots += [evolve(project_root(self.data, key), writable=False) for key in others]
             library = Library(
                 workspace,
                 tuple(self._index(root) for root in roots),

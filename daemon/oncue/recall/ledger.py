@@ -338,6 +338,11 @@ class Ledger(Moves):
         self._closed = True
         return self._end_all(reason, now)
 
+    def reopen(self) -> None:
+        """A closed session is opened again: recalls start, and what is in front of the model is
+        still known."""
+        self._closed = False
+
     def expire(self, now: float) -> list[Output]:
         """Forget every recall that nobody asked for within its lifetime (R13)."""
         out: list[Output] = []

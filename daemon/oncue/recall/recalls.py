@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Literal
 
 import structlog
@@ -117,12 +117,17 @@ class Recalls:
         self._obey(outputs)
         return answer
 
-    async def start_and_wait(
+    def start_and_wait(
         self, params: RecallStartParams, *, acknowledged: bool = False
+    ) -> Awaitable[RecallStartResult]:
+        """Start now, so that what arrives behind it (a cancel, another start) finds the recall;
+        what is returned awaits the first poll at `userQuery` (R16). Cancelling that ends the wait
+        only: the recall belongs to its handle, and the next poll finds it (R3)."""
+        return self._first_poll(params, self.start(params, acknowledged=acknowledged))
+
+    async def _first_poll(
+        self, params: RecallStartParams, answer: RecallStartResult
     ) -> RecallStartResult:
-        """Start and first poll at `userQuery` in one (R16). Cancelling it ends the wait only:
-        the recall belongs to its handle, and the next poll finds it (R3)."""
-        answer = self.start(params, acknowledged=acknowledged)
         if params.wait_ms <= 0 or answer.poll is not None:
             return answer
         try:
@@ -205,6 +210,10 @@ class Recalls:
     def close(self, reason: Literal["sessionClosed", "shutdown"]) -> None:
         """Every recall ends, every search stops; starting raises SessionNotFound from now on."""
         self._obey(self._ledger.close(reason, trio.current_time()))
+
+    def reopen(self) -> None:
+        """Serve again after `close`; documents in front of the model stay known (R10)."""
+        self._ledger.reopen()
 
     # ---- looks -----------------------------------------------------------------------------
 

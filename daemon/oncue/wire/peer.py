@@ -62,6 +62,8 @@ class Peer:
         """This connection's settings; replaced as a whole when they change."""
         self.options = OncueOptions()
         """What the client asked for in `initialize`."""
+        self.workspaces: tuple[str, ...] = ()
+        """Folders that the client named in `initialize`: for sessions that name none."""
         self.stage = Stage.NEW
         self.trace = "off"
         self.client_name = ""

@@ -9,6 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from oncue.wire.handlers import lifecycle
+from oncue.wire.handlers import lifecycle, memory, recall, sessions, transcript
 
-HANDLERS: Final[dict[str, Callable[..., Any]]] = {**lifecycle.HANDLERS}
+HANDLERS: Final[dict[str, Callable[..., Any]]] = {
+    **lifecycle.HANDLERS,
+    **sessions.HANDLERS,
+    **transcript.HANDLERS,
+    **recall.HANDLERS,
+    **memory.HANDLERS,
+}

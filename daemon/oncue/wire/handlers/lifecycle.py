@@ -45,6 +45,9 @@ def initialize(peer: Peer, params: InitializeParams) -> InitializeResult:
     _apply(peer, options.settings)
     peer.options = options
     peer.trace = params.trace or "off"
+    peer.workspaces = tuple(folder.uri for folder in params.workspace_folders)
+    if not peer.workspaces and params.root_uri is not None:
+        peer.workspaces = (params.root_uri,)
     peer.client_name = params.client_info.name if params.client_info is not None else ""
     if params.process_id is not None:
         peer.daemon.watch_client(peer, params.process_id)

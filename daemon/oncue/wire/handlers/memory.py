@@ -24,7 +24,8 @@ from oncue_protocol import (
 
 async def memory_write(peer: Peer, params: MemoryWriteParams) -> MemoryWriteResult:
     """Write one memory file."""
-    return await (await _library(peer, params)).write(params)
+    library = await _library(peer, params)
+    return await library.write(params, session_id=params.session_id)
 
 
 async def memory_list(peer: Peer, params: MemoryListParams) -> MemoryListResult:
@@ -34,7 +35,8 @@ async def memory_list(peer: Peer, params: MemoryListParams) -> MemoryListResult:
 
 async def memory_search(peer: Peer, params: MemorySearchParams) -> MemorySearchResult:
     """Search the memories."""
-    return await (await _library(peer, params)).search(params)
+    library = await _library(peer, params)
+    return await library.search(params, peer.daemon.memories.finder(library))
 
 
 async def memory_read(peer: Peer, params: MemoryReadParams) -> MemoryReadResult:
@@ -44,7 +46,8 @@ async def memory_read(peer: Peer, params: MemoryReadParams) -> MemoryReadResult:
 
 async def memory_forget(peer: Peer, params: MemoryForgetParams) -> MemoryForgetResult:
     """Move memories to the trash."""
-    return await (await _library(peer, params)).forget(params)
+    library = await _library(peer, params)
+    return await library.forget(params, peer.daemon.memories.finder(library))
 
 
 async def _library(peer: Peer, params: Any) -> Library:

@@ -34,9 +34,9 @@ async def _opened(peer: Peer, session: Session, resumed: bool) -> SessionOpenRes
         session_id=session.id,
         resumed=resumed,
         last_message_id=session.last_message_id,
-        workspace_key=library.workspace.key,
+        workspace_key=library.workspace_key,
         memory_roots=library.memory_roots,
-        untrusted_roots=(),
+        untrusted_roots=library.untrusted_roots,
     )
 
 

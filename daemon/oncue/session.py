@@ -1,0 +1,404 @@
+"""One session: the meeting place of transcript, recall and memory.
+
+A session belongs to nobody's connection: a driver starts, polls and reports, an observer looks on.
+Every method is dictionary work; what takes time (the workspace's real path, the index, a search)
+runs in tasks that outlive the request, and reports back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal, Protocol
+
+import trio
+from attrs import evolve
+
+from oncue.models.client import ClientGenerator
+from oncue.ports import Finder, Found, Generator, Query, Wall
+from oncue.recall.events import Delivered, Ended, FastReady, RecallEvent, Settled, Started
+from oncue.recall.recalls import Recalls
+from oncue.settings import ConnectionSettings
+from oncue.text import marker
+from oncue.timeline import Timeline
+from oncue.times import rfc3339
+from oncue.transcript.state import Applied, Resync, Transcript
+from oncue_protocol import (
+    MAIN_LANE,
+    LimitExceeded,
+    OncueOptions,
+    RecallEndedParams,
+    RecallSettledParams,
+    RecallStartParams,
+    RequestFailed,
+    SessionRoleChangedParams,
+    SessionStatusResult,
+    SessionSummary,
+    TimelineEntry,
+    TranscriptDidAppendParams,
+    TranscriptDidCompactParams,
+    TranscriptDidResetParams,
+    TranscriptResyncRequiredParams,
+    TurnDidEndParams,
+)
+from oncue_protocol.sessions import Lifetime, Role
+
+MAX_TRANSCRIPT_LANES = 256
+"""Lanes whose messages are kept in sync: subagents of a day; the oldest makes room."""
+
+
+class Client(Protocol):
+    """What a session needs of a connection (`wire.peer.Peer` has it)."""
+
+    id: int
+    settings: ConnectionSettings
+    options: OncueOptions
+
+    @property
+    def closed(self) -> bool: ...
+
+    def notify(self, method: str, params: Any = None) -> None: ...
+
+    def wants(self, notification: str) -> bool: ...
+
+    async def request(self, method: str, params: Any, deadline_s: float) -> Any: ...
+
+
+class LateFinder:
+    """ports.Finder over memories that may still be opening: a search waits, nobody else does."""
+
+    def __init__(self, opened: Callable[[], Awaitable[Finder]]) -> None:
+        self._opened = opened
+
+    async def find(self, query: Query, *, wants_candidates: bool = False) -> Found:
+        """See ports.Finder; raises what opening the memories raised."""
+        finder = await self._opened()
+        return await finder.find(query, wants_candidates=wants_candidates)
+
+
+class Session:
+    """One conversation, from its opening to its close; it may be opened again."""
+
+    def __init__(
+        self,
+        *,
+        session_id: str,
+        workspaces: tuple[str, ...],
+        lifetime: Lifetime,
+        private: bool,
+        title: str | None,
+        finder: Finder,
+        nursery: trio.Nursery,
+        wall: Wall,
+        settings: ConnectionSettings,
+    ) -> None:
+        self.id = session_id
+        self.workspaces = workspaces
+        """As the client names them; the first is the one written to."""
+        self.workspace_key: str | None = None
+        """Canonical id of the first one, once it is known."""
+        self.lifetime: Lifetime = lifetime
+        self.private = private
+        self.title = title
+        self.is_open = True
+        self.opened = wall()
+        self.last_active = self.opened
+        self.timeline = Timeline()
+        self._wall = wall
+        self._settings = settings
+        self._drivers: dict[int, Client] = {}
+        self._observers: dict[int, Client] = {}
+        self._transcripts: dict[str, Transcript] = {MAIN_LANE: Transcript()}
+        self._turns: dict[str, str | None] = {}
+        self.recalls = Recalls(
+            session_id=session_id,
+            nursery=nursery,
+            finder=finder,
+            generator=self._generator,
+            limits=lambda: self.settings.recall,
+            wall=wall,
+            on_event=self._on_recall_event,
+        )
+        self._note("sessionOpened")
+
+    # ---- who is there ----------------------------------------------------------------------
+
+    @property
+    def settings(self) -> ConnectionSettings:
+        """Those of the newest driver, also after it has left."""
+        for client in reversed(self._drivers.values()):
+            self._settings = client.settings
+            break
+        return self._settings
+
+    def join(self, client: Client, role: Role) -> None:
+        """Add a connection. A driver of a `connection` session takes over: the older one looks
+        on from now on and is told; processes of a `detached` session are all drivers."""
+        if role == "observer":
+            if client.id not in self._drivers:
+                self._observers[client.id] = client
+            return
+        if self.lifetime == "connection":
+            for other in [c for c in self._drivers.values() if c.id != client.id]:
+                del self._drivers[other.id]
+                self._observers[other.id] = other
+                other.notify("session/roleChanged", SessionRoleChangedParams(session_id=self.id))
+        self._observers.pop(client.id, None)
+        self._drivers.pop(client.id, None)
+        self._drivers[client.id] = client
+        self._settings = client.settings
+
+    def leave(self, client: Client) -> bool:
+        """A connection has ended. True: with it this session ends."""
+        self._observers.pop(client.id, None)
+        was_driver = self._drivers.pop(client.id, None) is not None
+        return self.is_open and was_driver and self.lifetime == "connection"
+
+    def role_of(self, client: Client) -> Role | None:
+        """What the connection is in this session."""
+        if client.id in self._drivers:
+            return "driver"
+        return "observer" if client.id in self._observers else None
+
+    def require_driver(self, client: Client) -> None:
+        """Only a driver starts, polls and reports. Raises RequestFailed."""
+        if client.id not in self._drivers:
+            raise RequestFailed(
+                f"this connection does not drive session {self.id!r}: "
+                "open it with role 'driver' first, or use recall/peek",
+                detail={"role": self.role_of(client) or "none"},
+            )
+
+    # ---- the transcript --------------------------------------------------------------------
+
+    def append(self, client: Client, params: TranscriptDidAppendParams) -> Applied | Resync:
+        """`transcript/didAppend`; a gap is answered by `transcript/resyncRequired`."""
+        outcome = self.apply(params)
+        if isinstance(outcome, Resync):
+            client.notify(
+                "transcript/resyncRequired",
+                TranscriptResyncRequiredParams(
+                    session_id=self.id,
+                    lane=params.lane,
+                    last_message_id=outcome.last_message_id,
+                ),
+            )
+        return outcome
+
+    def apply(self, params: TranscriptDidAppendParams) -> Applied | Resync:
+        """Messages of the client or of a followed file."""
+        self._touch()
+        transcript = self._transcript(params.lane)
+        outcome = transcript.append(params.messages, params.after_message_id)
+        if isinstance(outcome, Applied) and outcome.last_message_id is not None:
+            self.recalls.message_seen(params.lane, outcome.last_message_id)
+        return outcome
+
+    def did_reset(self, params: TranscriptDidResetParams) -> None:
+        """`transcript/didReset`: ids are forgotten, recalls end."""
+        self._touch()
+        for transcript in self._transcripts.values():
+            transcript.reset()
+        self._turns.clear()
+        self.recalls.did_reset()
+        self._note("transcriptReset", reason=params.reason)
+
+    def will_compact(self) -> None:
+        """`transcript/willCompact`: no delivery until it is done."""
+        self._touch()
+        self.recalls.will_compact()
+        self._note("compactionStarted")
+
+    def did_compact(self, params: TranscriptDidCompactParams) -> None:
+        """`transcript/didCompact`: bases are set again, bodies may be recalled again."""
+        self._touch()
+        for transcript in self._transcripts.values():
+            transcript.compact(params.kept_from_message_id, params.context_tokens)
+        self.recalls.did_compact(
+            lambda message_id: any(t.is_in_context(message_id) for t in self._transcripts.values())
+        )
+        self._note("compactionEnded")
+
+    def turn_ended(self, params: TurnDidEndParams) -> None:
+        """`turn/didEnd`: the turn is over, and its recall with it."""
+        self._touch()
+        live = self._turns.get(params.lane)
+        if params.turn_id is None or params.turn_id == live:
+            self._turns.pop(params.lane, None)
+        self._note(
+            "turnEnded", lane=params.lane, turn_id=params.turn_id or live, reason=params.reason
+        )
+        self.recalls.turn_ended(params.lane, params.turn_id, params.reason)
+
+    # ---- recall ----------------------------------------------------------------------------
+
+    def prepare(self, params: RecallStartParams) -> RecallStartParams:
+        """A start as recall shall see it: without text that we injected ourselves (recall.md §6);
+        also notes the turn that it opens."""
+        self._touch()
+        if not params.speculative:
+            self._turns[params.lane] = params.turn_id
+            self._note("turnStarted", lane=params.lane, turn_id=params.turn_id)
+            if len(self._turns) > MAX_TRANSCRIPT_LANES:
+                del self._turns[next(iter(self._turns))]
+        if marker.contains(params.query):
+            return evolve(params, query=marker.strip(params.query))
+        return params
+
+    def close(self, reason: Literal["sessionClosed", "shutdown"]) -> None:
+        """End every recall; what is known stays, so that the session can be opened again."""
+        if not self.is_open:
+            return
+        self.is_open = False
+        self.recalls.close(reason)
+        self._turns.clear()
+        self._note("sessionClosed", reason=reason)
+        self._drivers.clear()
+        self._observers.clear()
+
+    def reopen(self, *, lifetime: Lifetime, title: str | None) -> None:
+        """Open again what was closed: messages and what is in front of the model are known."""
+        self.lifetime = lifetime
+        self.title = title or self.title
+        if not self.is_open:
+            self.is_open = True
+            self.recalls.reopen()
+            self._note("sessionOpened", reason="resumed")
+        self._touch()
+
+    # ---- looks -----------------------------------------------------------------------------
+
+    @property
+    def last_message_id(self) -> str | None:
+        """Newest message of the main lane."""
+        return self._transcripts[MAIN_LANE].last_message_id
+
+    def status(self) -> SessionStatusResult:
+        """`session/status`. Extraction and notes are absent: this daemon writes none yet."""
+        return SessionStatusResult(
+            session_id=self.id,
+            workspace=self.workspaces[0] if self.workspaces else None,
+            turn_id=self._turns.get(MAIN_LANE),
+            recall=self.recalls.live(),
+        )
+
+    def summary(self, client: Client) -> SessionSummary:
+        """This session in `session/list`, as `client` sees it."""
+        return SessionSummary(
+            session_id=self.id,
+            open=self.is_open,
+            title=self.title,
+            workspace=self.workspaces[0] if self.workspaces else None,
+            workspace_key=self.workspace_key,
+            lifetime=self.lifetime,
+            role=self.role_of(client),
+            drivers=len(self._drivers),
+            observers=len(self._observers),
+            opened=rfc3339(self.opened),
+            last_active=rfc3339(self.last_active),
+        )
+
+    # ---- inside ----------------------------------------------------------------------------
+
+    def _touch(self) -> None:
+        self.last_active = self._wall()
+
+    def _transcript(self, lane: str) -> Transcript:
+        transcript = self._transcripts.get(lane)
+        if transcript is None:
+            if len(self._transcripts) >= MAX_TRANSCRIPT_LANES:
+                raise LimitExceeded(
+                    f"a session keeps {MAX_TRANSCRIPT_LANES} lanes in sync; "
+                    "reset the session, or use fewer lanes",
+                    limit="transcriptLanes",
+                    value=MAX_TRANSCRIPT_LANES,
+                    sent=MAX_TRANSCRIPT_LANES + 1,
+                )
+            transcript = self._transcripts[lane] = Transcript()
+        return transcript
+
+    def _generator(self) -> Generator | None:
+        """The model of the newest driver that lends one and wants it used."""
+        if self.settings.model.provider != "client":
+            return None
+        for client in reversed(self._drivers.values()):
+            if client.options.model_provider and not client.closed:
+                return ClientGenerator(client)
+        return None
+
+    def _note(self, event: Any, **fields: Any) -> None:
+        self.timeline.add(TimelineEntry(at=rfc3339(self._wall()), event=event, **fields))
+
+    def _tell(self, method: str, params: Any) -> None:
+        for client in (*self._drivers.values(), *self._observers.values()):
+            if client.wants(method):
+                client.notify(method, params)
+
+    def _on_recall_event(self, event: RecallEvent) -> None:
+        """Into the timeline and to who asked. Speculative recalls, one a keystroke, stay out of
+        the timeline: they would push everything else out of it."""
+        if isinstance(event, Started):
+            if not event.speculative:
+                self._note(
+                    "recallStarted",
+                    lane=event.lane,
+                    recall_id=event.recall_id,
+                    turn_id=event.turn_id,
+                )
+            return
+        common: dict[str, Any] = {
+            "lane": event.lane,
+            "recall_id": event.recall_id,
+            "since_start_ms": event.latency_ms,
+        }
+        if isinstance(event, FastReady | Settled):
+            self._tell(
+                "recall/settled",
+                RecallSettledParams(
+                    session_id=self.id,
+                    lane=event.lane,
+                    recall_id=event.recall_id,
+                    stage=event.stage,
+                ),
+            )
+        if isinstance(event, Ended):
+            self._tell("recall/ended", self._ended_params(event))
+        if event.speculative:
+            return
+        if isinstance(event, FastReady):
+            self._note("recallFastReady", stage="fast", **common)
+        elif isinstance(event, Settled):
+            self._note("recallSettled", stage=event.stage, strategy=event.strategy, **common)
+        elif isinstance(event, Delivered):
+            self._note(
+                "recallDelivered",
+                stage=event.stage,
+                point=event.point,
+                strategy=event.delivery.strategy,
+                delivery_id=event.delivery.delivery_id,
+                paths=tuple(document.path for document in event.delivery.documents),
+                **common,
+            )
+        else:
+            self._note(
+                "recallEnded",
+                state=event.state,
+                reason=event.reason,
+                stage=event.stage,
+                point=event.point,
+                strategy=event.strategy,
+                **common,
+            )
+
+    def _ended_params(self, event: Ended) -> RecallEndedParams:
+        return RecallEndedParams(
+            session_id=self.id,
+            lane=event.lane,
+            recall_id=event.recall_id,
+            state=event.state,
+            reason=event.reason,
+            stage=event.stage,
+            point=event.point,
+            strategy=event.strategy,
+            documents=event.documents,
+            latency_ms=event.latency_ms,
+        )
