@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 
 from attrs import frozen
 
-from oncue.memory.front_matter import Fields, ParsedFile, Value
+from oncue.memory.front_matter import Fields, ParsedFile
+from oncue.memory.yaml_text import Value
 from oncue.ports import DocumentType, Scope
 
 MAX_TITLE = 200

@@ -18,7 +18,6 @@ from oncue.memory.document import MAX_DESCRIPTION, MAX_TITLE, describe, one_line
 from oncue.memory.files import MAX_FILE_BYTES, Signature, UnfitFileError
 from oncue.memory.front_matter import (
     FrontMatterUnreadableError,
-    Value,
     parse,
     render,
     update,
@@ -28,6 +27,7 @@ from oncue.memory.provenance import Writer
 from oncue.memory.roots import Root
 from oncue.memory.trash import Thrown
 from oncue.memory.workspace import Workspace
+from oncue.memory.yaml_text import Value
 from oncue_protocol import MemoryWriteParams
 from oncue_protocol.errors import (
     InvalidParams,

@@ -14,37 +14,26 @@ Rules (memory.md M4, M5; D52, D54, D56):
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Mapping
 
-import yaml
 from attrs import frozen
+
+from oncue.memory.decoding import (
+    LINE,
+    Encoding,
+    Newline,
+    Problem,
+    decode,
+    encode,
+    newline_of,
+    normalise,
+)
+from oncue.memory.yaml_text import RefusedError, Value, as_json, entry, plain, read_yaml
 
 MAX_FRONT_MATTER_BYTES = 16 * 1024
 """Real front matter has some hundred bytes; a block beyond this is no front matter (M5)."""
-MAX_DEPTH = 16
-"""Nesting of the mapping: more is an attack on a recursive reader (D56)."""
-
-Value = str | None | Sequence["Value"] | Mapping[str, "Value"]
 Fields = Mapping[str, Value]
-
-Encoding = Literal[
-    "utf-8", "utf-8-sig", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be", "latin-1"
-]
-Newline = Literal["\n", "\r\n", "\r"]
-
-
-@frozen
-class Problem:
-    """Something about a file that a user should know."""
-
-    code: str
-    """Short and stable: `yaml`, `alias`, `tag`, `depth`, `tooLong`, `unclosed`, `duplicateKey`,
-    `encoding`, `nul`, and the codes of files.py."""
-    message: str
-    """What is wrong and where; never the content."""
 
 
 @frozen
@@ -74,94 +63,6 @@ class FrontMatterUnreadableError(Exception):
         self.problems = problems
 
 
-# --- bytes to text -------------------------------------------------------------------------
-
-_BOMS: tuple[tuple[bytes, Encoding], ...] = (
-    (b"\xff\xfe\x00\x00", "utf-32-le"),
-    (b"\x00\x00\xfe\xff", "utf-32-be"),
-    (b"\xef\xbb\xbf", "utf-8-sig"),
-    (b"\xff\xfe", "utf-16-le"),
-    (b"\xfe\xff", "utf-16-be"),
-)
-_BOM_OF: dict[Encoding, bytes] = {encoding: bom for bom, encoding in _BOMS}
-
-
-def decode(data: bytes) -> tuple[str, Encoding, tuple[Problem, ...]]:
-    """Text of any bytes, the encoding it was read with, and what was odd. Never raises."""
-    for bom, encoding in _BOMS:
-        if data.startswith(bom):
-            codec = "utf-8" if encoding == "utf-8-sig" else encoding
-            text = data[len(bom) :].decode(codec, "replace")
-            return text, encoding, _oddities(text, encoding)
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError:
-        text = ""
-    else:
-        if "\0" not in text or (guess := _utf16_without_bom(data)) is None:
-            return text, "utf-8", _oddities(text, "utf-8")
-        text = data.decode(guess, "replace")
-        return text, guess, _oddities(text, guess)
-    guess = _utf16_without_bom(data)
-    if guess is not None:
-        text = data.decode(guess, "replace")
-        return text, guess, _oddities(text, guess)
-    text = data.decode("latin-1")
-    return text, "latin-1", _oddities(text, "latin-1")
-
-
-def _utf16_without_bom(data: bytes) -> Encoding | None:
-    """UTF-16 shows itself by zero bytes in every second place (of mostly Latin text)."""
-    head = data[:512]
-    if len(head) < 4:
-        return None
-    half = len(head) // 2
-    even, odd = head[0::2].count(0), head[1::2].count(0)
-    if odd > half * 0.6 and even < half * 0.1:
-        return "utf-16-le"
-    if even > half * 0.6 and odd < half * 0.1:
-        return "utf-16-be"
-    return None
-
-
-def _oddities(text: str, encoding: Encoding) -> tuple[Problem, ...]:
-    found = []
-    if encoding not in ("utf-8", "utf-8-sig"):
-        found.append(Problem("encoding", f"not UTF-8: read as {encoding}"))
-    if "\0" in text:
-        found.append(Problem("nul", "contains NUL characters: read without them"))
-    return tuple(found)
-
-
-def encode(text: str, encoding: Encoding) -> bytes:
-    """The bytes of `text` in a file's encoding; UTF-8 where that encoding cannot hold it."""
-    if encoding == "latin-1":
-        try:
-            return text.encode("latin-1")
-        except UnicodeEncodeError:
-            return text.encode("utf-8", "replace")
-    codec = "utf-8" if encoding == "utf-8-sig" else encoding
-    return _BOM_OF.get(encoding, b"") + text.encode(codec, "replace")
-
-
-# --- lines ---------------------------------------------------------------------------------
-
-_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|\Z)")
-_YAML_LINE = re.compile("[^\r\n\x85\u2028\u2029]*(?:\r\n|[\r\n\x85\u2028\u2029]|\\Z)")
-
-
-def _newline_of(text: str) -> Newline:
-    crlf = text.count("\r\n")
-    cr, lf = text.count("\r") - crlf, text.count("\n") - crlf
-    if crlf > lf and crlf >= cr:
-        return "\r\n"
-    return "\r" if cr > lf else "\n"
-
-
-def _normalise(text: str) -> str:
-    return text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "").strip("\n")
-
-
 @frozen
 class _Block:
     """Front matter as it lies in the text."""
@@ -178,7 +79,7 @@ def _locate(text: str) -> _Block | None:
     position = 0
     start = inner = -1
     budget = MAX_FRONT_MATTER_BYTES + 64
-    for match in _LINE.finditer(text):
+    for match in LINE.finditer(text):
         line = match.group()
         stripped = line.strip(" \t\r\n")
         if inner < 0:
@@ -196,20 +97,17 @@ def _locate(text: str) -> _Block | None:
     return _Block(start, inner, inner, inner, closed=False) if inner >= 0 else None
 
 
-# --- parse ---------------------------------------------------------------------------------
-
-
 def parse(data: bytes) -> ParsedFile:
     """Take a memory file apart. Never raises: what cannot be read is in `problems` (M5)."""
     text, encoding, problems = decode(data)
-    newline = _newline_of(text)
+    newline = newline_of(text)
     block = _locate(text)
     if block is None:
-        return ParsedFile({}, _normalise(text), problems, encoding, newline)
+        return ParsedFile({}, normalise(text), problems, encoding, newline)
     if not block.closed:
         return _unclosed(text, block, problems, encoding, newline)
     inner = text[block.inner_start : block.inner_end]
-    body = _normalise(text[block.end :])
+    body = normalise(text[block.end :])
     span = (block.start, block.end)
     if len(inner.encode("utf-8", "replace")) > MAX_FRONT_MATTER_BYTES:
         problem = Problem("tooLong", f"front matter is longer than {MAX_FRONT_MATTER_BYTES} bytes")
@@ -218,11 +116,11 @@ def parse(data: bytes) -> ParsedFile:
             fields, body, (*problems, problem), encoding, newline, span, editable=False
         )
     try:
-        read = _read_yaml(inner.replace("\0", ""))
-    except _RefusedError as refused:
+        read = read_yaml(inner.replace("\0", ""))
+    except RefusedError as refused:
         if refused.code == "noMapping" or (refused.code == "yaml" and not _has_keys(inner)):
             # A line `---` as a rule above prose: no front matter at all (D54).
-            return ParsedFile({}, _normalise(text), problems, encoding, newline)
+            return ParsedFile({}, normalise(text), problems, encoding, newline)
         problem = Problem(refused.code, refused.message)
         return ParsedFile(
             _salvage(inner), body, (*problems, problem), encoding, newline, span, editable=False
@@ -241,10 +139,10 @@ def _unclosed(
     head = text[block.inner_start : block.inner_start + MAX_FRONT_MATTER_BYTES]
     fields = _salvage(head.split("\n\n", 1)[0].split("\r\r", 1)[0].split("\r\n\r\n", 1)[0])
     if not any(key in fields for key in KNOWN_KEYS):
-        return ParsedFile({}, _normalise(text), problems, encoding, newline)
+        return ParsedFile({}, normalise(text), problems, encoding, newline)
     problem = Problem("unclosed", "front matter has no closing line `---`")
     return ParsedFile(
-        fields, _normalise(text), (*problems, problem), encoding, newline, editable=False
+        fields, normalise(text), (*problems, problem), encoding, newline, editable=False
     )
 
 
@@ -259,7 +157,7 @@ _KEY_LINE = re.compile(
 def _salvage(inner: str) -> dict[str, Value]:
     """Plain `key: value` lines at the left margin: what can be had of broken YAML."""
     found: dict[str, Value] = {}
-    for match in _LINE.finditer(inner):
+    for match in LINE.finditer(inner):
         hit = _KEY_LINE.fullmatch(match.group())
         if hit is None or hit.group(1) in found:
             continue
@@ -274,138 +172,13 @@ def _salvage(inner: str) -> dict[str, Value]:
 
 
 def _has_keys(inner: str) -> bool:
-    return any(_KEY_LINE.fullmatch(match.group()) for match in _LINE.finditer(inner))
-
-
-class _RefusedError(Exception):
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-        self.message = message
-
-
-@frozen
-class _Read:
-    fields: dict[str, Value]
-    key_lines: tuple[tuple[str, int], ...]
-    """Top-level keys and the line each begins on."""
-    block_style: bool
-    problems: tuple[Problem, ...]
-
-
-def _read_yaml(inner: str) -> _Read:
-    """Events of libyaml to plain text values; anything clever is refused before it costs."""
-    loader = yaml.CSafeLoader(inner)
-    try:
-        return _from_events(loader, inner)
-    except yaml.YAMLError as error:
-        mark = error.problem_mark if isinstance(error, yaml.MarkedYAMLError) else None
-        where = "" if mark is None else f", line {mark.line + 2}"
-        raise _RefusedError("yaml", f"front matter is not valid YAML{where}") from None
-    except (ValueError, UnicodeError, RecursionError):
-        raise _RefusedError("yaml", "front matter is not valid YAML") from None
-    finally:
-        loader.dispose()
-
-
-@frozen
-class _Open:
-    """A collection that is being read."""
-
-    items: list[Value] | None
-    pairs: dict[str, Value] | None
-    key: list[str]
-    """The key that waits for its value: empty or one."""
-
-
-def _from_events(loader: yaml.CSafeLoader, inner: str) -> _Read:
-    stack: list[_Open] = []
-    root: _Open | None = None
-    key_lines: list[tuple[str, int]] = []
-    problems: list[Problem] = []
-    block_style = True
-    documents = 0
-
-    def put(value: Value) -> None:
-        top = stack[-1]
-        if top.items is not None:
-            top.items.append(value)
-        elif top.pairs is not None:
-            top.pairs[top.key.pop()] = value
-
-    while True:
-        event = loader.get_event()
-        if event is None or isinstance(event, yaml.StreamEndEvent):
-            break
-        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:
-            raise _RefusedError(
-                "alias", "front matter uses YAML anchors or aliases, which are refused"
-            )
-        if getattr(event, "tag", None) is not None:
-            raise _RefusedError("tag", "front matter uses YAML tags, which are refused")
-        if isinstance(event, yaml.DocumentStartEvent):
-            documents += 1
-            if documents > 1:
-                raise _RefusedError("yaml", "front matter holds more than one YAML document")
-        elif isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):
-            if stack and _awaits_key(stack[-1]):
-                raise _RefusedError("yaml", "front matter has a key that is not text")
-            if len(stack) >= MAX_DEPTH:
-                raise _RefusedError("depth", f"front matter is nested more than {MAX_DEPTH} deep")
-            opened = (
-                _Open(None, {}, [])
-                if isinstance(event, yaml.MappingStartEvent)
-                else _Open([], None, [])
-            )
-            if not stack:
-                root, block_style = opened, not event.flow_style
-            stack.append(opened)
-        elif isinstance(event, yaml.MappingEndEvent | yaml.SequenceEndEvent):
-            done = stack.pop()
-            if stack:
-                put(done.items if done.items is not None else done.pairs)
-        elif isinstance(event, yaml.ScalarEvent):
-            if not stack:
-                raise _RefusedError("noMapping", "front matter is not a mapping")
-            if _awaits_key(stack[-1]):
-                key, pairs = str(event.value), stack[-1].pairs
-                if pairs is not None and key in pairs:
-                    problems.append(Problem("duplicateKey", "front matter has a key twice"))
-                stack[-1].key.append(key)
-                if len(stack) == 1:
-                    key_lines.append((key, event.start_mark.line if event.start_mark else 0))
-            else:
-                plain_null = event.style in (None, "") and event.value in _NULLS
-                put(None if plain_null else str(event.value))
-    if root is None:
-        if inner.strip(" \t\r\n") == "" or _only_comments(inner):
-            return _Read({}, (), block_style=True, problems=())
-        raise _RefusedError("noMapping", "front matter is not a mapping")
-    if root.pairs is None:
-        raise _RefusedError("noMapping", "front matter is not a mapping")
-    return _Read(root.pairs, tuple(key_lines), block_style, tuple(problems))
-
-
-_NULLS = frozenset(("", "~", "null", "Null", "NULL"))
-
-
-def _awaits_key(top: _Open) -> bool:
-    return top.pairs is not None and not top.key
-
-
-def _only_comments(inner: str) -> bool:
-    return all(
-        line.strip() == "" or line.lstrip(" \t").startswith("#") for line in inner.splitlines()
-    )
-
-
-# --- render and update ---------------------------------------------------------------------
+    return any(_KEY_LINE.fullmatch(match.group()) for match in LINE.finditer(inner))
 
 
 def render(fields: Fields, body: str) -> bytes:
     """A new memory file: UTF-8, `\\n`, fields in the given order (None: left out)."""
     lines = ["---\n"]
-    lines += [_entry(key, value) for key, value in fields.items() if value is not None]
+    lines += [entry(key, value) for key, value in fields.items() if value is not None]
     lines.append("---\n")
     return ("".join(lines) + _body(body)).encode("utf-8", "replace")
 
@@ -420,7 +193,7 @@ def update(original: bytes, changed: Fields, body: str | None) -> bytes:
     if not parsed.editable:
         raise FrontMatterUnreadableError(parsed.problems)
     text, encoding, _ = decode(original)
-    if body is not None and _normalise(body) == parsed.body:
+    if body is not None and normalise(body) == parsed.body:
         body = None
     if parsed.span is None:
         kept = body if body is not None else parsed.body
@@ -437,7 +210,7 @@ def update(original: bytes, changed: Fields, body: str | None) -> bytes:
     )
     wanted = {k: v for k, v in {**parsed.fields, **changed}.items() if v is not None}
     again = parse(result)
-    if not again.editable or {k: v for k, v in again.fields.items() if v is not None} != _plain(
+    if not again.editable or {k: v for k, v in again.fields.items() if v is not None} != plain(
         wanted
     ):
         raise FrontMatterUnreadableError(
@@ -446,28 +219,15 @@ def update(original: bytes, changed: Fields, body: str | None) -> bytes:
     return result
 
 
-def _plain(value: Mapping[str, Value]) -> dict[str, Value]:
-    """As `parse` would give it back: lists for sequences, line ends and NULs as stored."""
-
-    def of(item: Value) -> Value:
-        if item is None or isinstance(item, str):
-            return item
-        if isinstance(item, Mapping):
-            return {key: of(inner) for key, inner in item.items()}
-        return [of(inner) for inner in item]
-
-    return {key: of(item) for key, item in value.items()}
-
-
 def _changed_block(inner: str, parsed: ParsedFile, changed: Fields) -> str:
-    todo = {k: v for k, v in _plain(changed).items() if parsed.fields.get(k) != v}
+    todo = {k: v for k, v in plain(changed).items() if parsed.fields.get(k) != v}
     if not todo:
         return inner
-    read = _read_yaml(inner.replace("\0", ""))
+    read = read_yaml(inner.replace("\0", ""))
     if not read.block_style:
         merged = {k: v for k, v in {**read.fields, **todo}.items() if v is not None}
-        return _json(merged) + parsed.newline
-    lines = [m.group() for m in _YAML_LINE.finditer(inner) if m.group()]
+        return as_json(merged) + parsed.newline
+    lines = [m.group() for m in YAML_LINE.finditer(inner) if m.group()]
     starts = [line for _, line in read.key_lines] + [len(lines)]
     out: list[str] = lines[: starts[0]]
     for (key, start), stop in zip(read.key_lines, starts[1:], strict=True):
@@ -477,18 +237,21 @@ def _changed_block(inner: str, parsed: ParsedFile, changed: Fields) -> str:
         if key in todo:
             value = todo.pop(key)
             if value is not None:
-                out.append(_entry(key, value).replace("\n", parsed.newline))
+                out.append(entry(key, value).replace("\n", parsed.newline))
         else:
             out += lines[start:end]
         out += lines[end:stop]
     if out and not out[-1].endswith(("\n", "\r")):
         out.append(parsed.newline)
     out += [
-        _entry(key, value).replace("\n", parsed.newline)
+        entry(key, value).replace("\n", parsed.newline)
         for key, value in todo.items()
         if value is not None
     ]
     return "".join(out)
+
+
+YAML_LINE = re.compile("[^\r\n\x85\u2028\u2029]*(?:\r\n|[\r\n\x85\u2028\u2029]|\\Z)")
 
 
 def _is_aside(line: str) -> bool:
@@ -497,41 +260,5 @@ def _is_aside(line: str) -> bool:
 
 
 def _body(body: str) -> str:
-    text = _normalise(body)
+    text = normalise(body)
     return f"\n{text}\n" if text else ""
-
-
-_PLAIN = re.compile(r"[^\W_](?:[\w ,.()/'+-]*[\w.)/+])?")
-_STAMP = re.compile(r"\d{4}-\d\d-\d\d(?:T\d\d:\d\d:\d\d(?:\.\d{1,9})?Z)?")
-_FLOW_WIDTH = 48
-"""A list whose items are longer is written one item a line."""
-_RESOLVER: Any = yaml.resolver.Resolver()
-_ESCAPES = {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), 0x2028, 0x2029, 0xFEFF)}
-
-
-def _entry(key: str, value: Value) -> str:
-    name = _scalar(key)
-    if isinstance(value, str) or value is None:
-        stamp = key in ("created", "updated") and value and _STAMP.fullmatch(value)
-        return f"{name}: {value if stamp else _scalar(value or '')}\n"
-    if isinstance(value, Mapping) or not all(isinstance(item, str) for item in value):
-        return f"{name}: {_json(_plain({'': value})[''])}\n"
-    items = [_scalar(str(item)) for item in value]
-    if all(len(item) <= _FLOW_WIDTH and "," not in item for item in items):
-        return f"{name}: [{', '.join(items)}]\n"
-    return f"{name}:\n" + "".join(f"  - {item}\n" for item in items)
-
-
-def _scalar(text: str) -> str:
-    """Plain where every YAML reader would take it for this text, else in double quotes."""
-    if _PLAIN.fullmatch(text) and len(text) < 1000:
-        tag = _RESOLVER.resolve(yaml.ScalarNode, text, (True, False))
-        if tag == "tag:yaml.org,2002:str":
-            return text
-    return _json(text)
-
-
-def _json(value: Value) -> str:
-    """JSON as YAML takes it: one line, everything odd escaped, no lone surrogates."""
-    text = json.dumps(value, ensure_ascii=False).translate(_ESCAPES)
-    return text.encode("utf-8", "replace").decode("utf-8")

@@ -160,6 +160,8 @@ class RootIndex:
 
     def _tidy(self) -> None:
         """What crashes left, and what has lain in the trash long enough."""
+        if not self.root.writable:
+            return
         writing.remove_leftovers(self.root)
         writing.remove_leftovers(self.root.home)
         trash.purge(self.root, self.wall(), self.trash_days)

@@ -7,12 +7,12 @@ after giving it a moment to catch up with the files. A recall never comes here (
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 import structlog
 import trio
-from attrs import define, field
+from attrs import define, evolve, field
 
 from oncue.memory import editing, files, index
 from oncue.memory.analyst import Analyst
@@ -26,7 +26,7 @@ from oncue.memory.provenance import Writer
 from oncue.memory.roots import Root, locate
 from oncue.memory.rows import row_of
 from oncue.memory.workspace import NoProject, Workspace
-from oncue.ports import Document, Finder, Hit, Query, Scope, WrittenBy
+from oncue.ports import Finder, Hit, Query, Scope, WrittenBy
 from oncue.store.sqlite import Store
 from oncue.text import secrets
 from oncue_protocol import (
@@ -44,7 +44,14 @@ from oncue_protocol import (
     MemoryWriteParams,
     MemoryWriteResult,
 )
-from oncue_protocol.errors import InvalidParams, SecretRefused, StoreUnavailable
+from oncue_protocol.errors import (
+    InvalidParams,
+    OutsideRoots,
+    RequestFailed,
+    RevisionConflict,
+    SecretRefused,
+    StoreUnavailable,
+)
 
 PAGE = 50
 """Documents a page: with descriptions and keywords well below the 1 MiB of a result."""
@@ -228,37 +235,49 @@ class Library:
                 "params: needs either `path` or `query`, and not both", path="params"
             )
         if params.path is not None:
-            root, relative = locate(self.roots, params.path)
-            chosen = [await trio.to_thread.run_sync(self._to_forget, root, relative)]
-            if params.if_revision is not None and chosen[0][3] != params.if_revision:
-                await trio.to_thread.run_sync(
-                    editing.throw, root, relative, params.if_revision, self.wall()
-                )
-            dry_run = bool(params.dry_run)
-        else:
-            await self._catch_up()
-            found = await finder.find(Query(params.query or "", limit=MAX_FORGOTTEN))
-            chosen = [self._of_hit(hit.document) for hit in found.hits]
-            dry_run = params.dry_run is not False
+            return await self._forget_path(params, params.path)
+        await self._catch_up()
+        found = await finder.find(Query(params.query or "", limit=MAX_FORGOTTEN))
         removed = []
-        for root, relative, title, revision in chosen:
-            thrown_to = None
-            if not dry_run:
-                thrown = await trio.to_thread.run_sync(
-                    editing.throw, root, relative, revision, self.wall()
-                )
-                of = self._index_of(root)
-                await self._after_change(of, partial(of.drop, relative))
-                thrown_to = thrown.path
-            removed.append(
-                ForgottenDocument(
-                    path=root.absolute(relative),
-                    title=title,
-                    revision=revision,
-                    trash_path=thrown_to,
-                )
+        for hit in found.hits:
+            root, relative = locate(self.roots, hit.document.path)
+            if not root.writable:
+                continue
+            entry = _forgotten(root, relative, hit.document.title, hit.document.sha256)
+            if params.dry_run is False:
+                try:
+                    entry = await self._throw(root, relative, entry)
+                except (RevisionConflict, RequestFailed):
+                    continue  # edited or removed since it was indexed: not what was asked for
+            removed.append(entry)
+        return MemoryForgetResult(removed=tuple(removed), dry_run=params.dry_run is not False)
+
+    async def _forget_path(self, params: MemoryForgetParams, path: str) -> MemoryForgetResult:
+        root, relative = locate(self.roots, path)
+        if not root.writable:
+            raise OutsideRoots(
+                f"{root.path} is read-only here: open its own workspace",
+                detail={"reason": "readOnly"},
             )
-        return MemoryForgetResult(removed=tuple(removed), dry_run=dry_run)
+        entry = await trio.to_thread.run_sync(self._to_forget, root, relative)
+        if params.if_revision not in (None, entry.revision):
+            raise RevisionConflict(
+                f"{entry.path} was changed since it was read: look again, then forget",
+                revision=entry.revision,
+            )
+        if not params.dry_run:
+            entry = await self._throw(root, relative, entry)
+        return MemoryForgetResult(removed=(entry,), dry_run=bool(params.dry_run))
+
+    async def _throw(
+        self, root: Root, relative: str, entry: ForgottenDocument
+    ) -> ForgottenDocument:
+        thrown = await trio.to_thread.run_sync(
+            editing.throw, root, relative, entry.revision, self.wall()
+        )
+        of = self._index_of(root)
+        await self._after_change(of, partial(of.drop, relative))
+        return evolve(entry, trash_path=thrown.path)
 
     async def restore(self, trash_path: str) -> str:
         """Undo `forget`: put a file back to where it was; its absolute path. Raises
@@ -285,11 +304,13 @@ class Library:
         if scope.cancelled_caught:
             self.refresh_soon()
 
-    async def _after_change(self, of: RootIndex, enter: Callable[[], object]) -> tuple[str, ...]:
+    async def _after_change(
+        self, of: RootIndex, enter: Callable[[], Awaitable[object]]
+    ) -> tuple[str, ...]:
         """The file is on disk: enter it, write `MEMORY.md`; what that has no room for. Failures
         from here on are not the write's: the index catches up from the files."""
         try:
-            await enter()  # type: ignore[misc]
+            await enter()
             if not await of.scanned():
                 with trio.move_on_after(CATCH_UP_S):
                     await of.refresh()
@@ -331,7 +352,7 @@ class Library:
     def _index_of(self, root: Root) -> RootIndex:
         return next(of for of in self.indexes if of.root == root)
 
-    def _to_forget(self, root: Root, relative: str) -> tuple[Root, str, str, str]:
+    def _to_forget(self, root: Root, relative: str) -> ForgottenDocument:
         with editing.refused(root):
             try:
                 data, _ = files.read(root, relative)
@@ -340,13 +361,13 @@ class Library:
             except files.UnfitFileError as error:
                 if error.code != "tooLarge":
                     raise
-                return root, relative, relative, ""
+                return _forgotten(root, relative, relative, "")
         title = describe(parse(data), relative, root.scope).title
-        return root, relative, title, files.revision(data)
+        return _forgotten(root, relative, title, files.revision(data))
 
-    def _of_hit(self, document: Document) -> tuple[Root, str, str, str]:
-        root, relative = locate(self.roots, document.path)
-        return root, relative, document.title, document.sha256
+
+def _forgotten(root: Root, relative: str, title: str, revision: str) -> ForgottenDocument:
+    return ForgottenDocument(path=root.absolute(relative), title=title, revision=revision)
 
 
 def _entries(connection: index.Connection, root: Root) -> list[Entry]:

@@ -12,11 +12,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-import stat
 import threading
 import time
 from collections.abc import Callable
-from importlib.resources import files
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -26,40 +24,33 @@ import trio
 from attrs import define, field
 
 from oncue.store.health import Health
+from oncue.store.opening import (
+    MINIMUM_LIBRARY,
+    DamagedError,
+    NewerSchemaError,
+    check_schema,
+    create_private,
+    library_version,
+    prepare,
+    reader_patience,
+    set_aside,
+)
 from oncue.store.place import shared_file_system
 from oncue_protocol.errors import StoreUnavailable
 
 T = TypeVar("T")
 Work = Callable[[apsw.Connection], T]
 
-SCHEMA_VERSION = 1
-APPLICATION_ID = 0x4F4E4355
-"""`ONCU`: a file of another application is not ours to change."""
-MINIMUM_LIBRARY = 3_051_003
-"""3.7.0-3.51.2 lose data when several connections write and checkpoint (D40)."""
 BUSY_DEADLINE_S = 5.0
 """Transactions last 50 ms at most, so who waits this long waits for somebody who hangs."""
 BUSY_WARNING_S = 1.0
 """A lock held longer than this shows in `health` while it lasts (D35)."""
-JOURNAL_LIMIT = 8 << 20
-"""What a write-ahead log is cut to after a checkpoint."""
 WAL_ALARM = 64 << 20
 """A log that grows beyond this is pinned by a reader that hangs: index updates pause (D38)."""
 RETRY_S = 2.0
 """How often a folder that could not be used is tried again (I28: within 5 s)."""
-KEPT_DAMAGED = 2
-"""Damaged files kept for whoever wants to look; each may be as large as the index."""
-
 Mode = Literal["file", "memory"]
 log = structlog.get_logger(__name__)
-
-
-class _NewerSchemaError(Exception):
-    pass
-
-
-class _DamagedError(Exception):
-    pass
 
 
 @define
@@ -302,7 +293,7 @@ class Store:
     # --- opening -----------------------------------------------------------------------------
 
     def _open(self) -> None:
-        if apsw.SQLITE_VERSION_NUMBER < MINIMUM_LIBRARY or _library() < MINIMUM_LIBRARY:
+        if apsw.SQLITE_VERSION_NUMBER < MINIMUM_LIBRARY or library_version() < MINIMUM_LIBRARY:
             self._open_memory(
                 f"SQLite {apsw.sqlite_lib_version()} is older than 3.51.3, which loses data: "
                 "index in memory; update apsw"
@@ -313,12 +304,12 @@ class Store:
             return
         try:
             self._open_file(self.folder)
-        except _NewerSchemaError:
+        except NewerSchemaError:
             self._open_memory(
                 "newerSchema: the index was written by a newer oncue and is left alone: "
                 "index in memory"
             )
-        except _DamagedError as error:
+        except DamagedError as error:
             self._rebuild(str(error))
         except (OSError, apsw.Error) as error:
             self._open_memory(f"readOnly: the state folder cannot be used ({_kind(error)}): "
@@ -328,9 +319,9 @@ class Store:
         """Set the damaged file aside and open a new one; the files are the truth."""
         assert self.folder is not None  # noqa: S101 - only a file can be damaged
         try:
-            kept = self._set_aside(self.folder)
+            kept = set_aside(self.folder, self.wall())
             self._open_file(self.folder)
-        except (OSError, apsw.Error, _DamagedError, _NewerSchemaError) as error:
+        except (OSError, apsw.Error, DamagedError, NewerSchemaError) as error:
             self._open_memory(f"damaged: {why}, and it cannot be replaced ({_kind(error)}): "
                               "index in memory")  # fmt: skip
             return
@@ -342,7 +333,7 @@ class Store:
     def _open_file(self, folder: Path) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = folder / "index.db"
-        _create_private(path)
+        create_private(path)
         waiter = _Waiter(self)
         waiter.arm(BUSY_DEADLINE_S)
         shared = self.shared(str(folder))
@@ -352,14 +343,14 @@ class Store:
             for _ in ("writer", "reader"):
                 connection = apsw.Connection(os.path.realpath(path), flags=flags)
                 opened.append(connection)
-                connection.set_busy_handler(waiter if not opened[1:] else _reader_patience())
-                _prepare(connection, wal=shared is None)
-            _check_schema(opened[0])
+                connection.set_busy_handler(waiter if not opened[1:] else reader_patience())
+                prepare(connection, wal=shared is None)
+            check_schema(opened[0])
         except BaseException as error:
             for connection in opened:
                 connection.close(True)
             if isinstance(error, apsw.CorruptError | apsw.NotADBError):
-                raise _DamagedError(f"the index is damaged ({type(error).__name__})") from None
+                raise DamagedError(f"the index is damaged ({type(error).__name__})") from None
             raise
         opened[1].execute("PRAGMA query_only = ON")
         self._standing = None
@@ -376,7 +367,7 @@ class Store:
 
     def _open_memory(self, reason: str | None) -> None:
         connection = apsw.Connection(":memory:")
-        _check_schema(connection)
+        check_schema(connection)
         waiter = _Waiter(self)
         self.generation += 1
         self._opened = _Opened("memory", connection, connection, waiter, time.monotonic())
@@ -388,11 +379,11 @@ class Store:
         """From memory back to the file, if that works now."""
         before, standing = self._opened, self._standing
         assert self.folder is not None  # noqa: S101 - `heal` checked
-        if _library() < MINIMUM_LIBRARY:
+        if library_version() < MINIMUM_LIBRARY:
             return
         try:
             self._open_file(self.folder)
-        except (OSError, apsw.Error, _NewerSchemaError, _DamagedError):
+        except (OSError, apsw.Error, NewerSchemaError, DamagedError):
             self._opened, self._standing = before, standing
             if before is not None:
                 before.opened_at = time.monotonic()
@@ -407,100 +398,11 @@ class Store:
             _close(opened)
             self._rebuild(f"the index is damaged ({type(error).__name__})")
 
-    def _set_aside(self, folder: Path) -> str:
-        stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(self.wall()))
-        number = 0
-        while (folder / (kept := f"index.damaged-{stamp}-{number}.db")).exists():
-            number += 1
-        for suffix in ("", "-wal", "-shm", "-journal"):
-            with contextlib.suppress(FileNotFoundError):
-                (folder / f"index.db{suffix}").rename(folder / f"{kept}{suffix}")
-        older = sorted(folder.glob("index.damaged-*.db"))[:-KEPT_DAMAGED]
-        for path in older:
-            for suffix in ("", "-wal", "-shm", "-journal"):
-                path.with_name(path.name + suffix).unlink(missing_ok=True)
-        return kept
-
-
-def _library() -> int:
-    major, minor, patch = (int(part) for part in apsw.sqlite_lib_version().split("."))
-    return major * 1_000_000 + minor * 1_000 + patch
-
 
 def _kind(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return type(error).__name__
-
-
-def _create_private(path: Path) -> None:
-    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-    fd = os.open(path, flags, 0o600)
-    try:
-        found = os.fstat(fd)
-        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
-            raise PermissionError(1, "the index belongs to another user")
-    finally:
-        os.close(fd)
-
-
-def _reader_patience() -> Callable[[int], bool]:
-    """Readers wait for a writer's commit in rollback mode only, and never long."""
-
-    def wait(count: int) -> bool:
-        time.sleep(0.002)
-        return count < 1_000
-
-    return wait
-
-
-def _prepare(connection: apsw.Connection, *, wal: bool) -> None:
-    mode = "WAL" if wal else "DELETE"
-    connection.execute(f"PRAGMA journal_mode = {mode}")
-    connection.execute("PRAGMA synchronous = NORMAL" if wal else "PRAGMA synchronous = FULL")
-    connection.execute(f"PRAGMA journal_size_limit = {JOURNAL_LIMIT}")
-    connection.execute("PRAGMA cache_size = -16000")
-    connection.execute("PRAGMA temp_store = MEMORY")
-    connection.execute("PRAGMA trusted_schema = OFF")
-    connection.execute("PRAGMA cell_size_check = ON")
-
-
-def _check_schema(connection: apsw.Connection) -> None:
-    """Make, accept, replace or refuse what is there. The index is derived, so an older schema is
-    dropped and built anew in one transaction."""
-    version = connection.pragma("user_version")
-    tables = connection.execute("SELECT count(*) FROM sqlite_schema").get
-    owner = connection.pragma("application_id")
-    if tables and owner != APPLICATION_ID:
-        raise _DamagedError("the index is a file of another application")
-    if version > SCHEMA_VERSION:
-        raise _NewerSchemaError
-    if version == SCHEMA_VERSION and tables:
-        return
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        if connection.pragma("user_version") != SCHEMA_VERSION:
-            _drop_everything(connection)
-            schema = files("oncue.store").joinpath("schema.sql").read_text("utf-8")
-            connection.execute(schema)
-            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
-
-
-def _drop_everything(connection: apsw.Connection) -> None:
-    rows = connection.execute(
-        "SELECT type, name FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%' "
-        "ORDER BY sql NOT LIKE 'CREATE VIRTUAL%', type = 'table' DESC"
-    ).fetchall()
-    for kind, name in rows:
-        quoted = str(name).replace('"', '""')
-        if kind in ("table", "view"):
-            connection.execute(f'DROP {kind.upper()} IF EXISTS "{quoted}"')
 
 
 def _close(opened: _Opened) -> None:
