@@ -182,7 +182,10 @@ def _check(confined: Confined) -> None:
 
 
 async def _in_thread(what: Callable[[], T]) -> T:
-    def job() -> T:
-        return what()
+    done: list[T] = []
 
-    return await trio.to_thread.run_sync(job, abandon_on_cancel=True)
+    def job() -> None:
+        done.append(what())
+
+    await trio.to_thread.run_sync(job, abandon_on_cancel=True)
+    return done[0]
