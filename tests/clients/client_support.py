@@ -54,3 +54,18 @@ def is_running(pid: int) -> bool:
 def open_descriptors() -> int:
     """Of this process."""
     return len(os.listdir("/proc/self/fd"))
+
+
+def real_daemon() -> list[str]:
+    """Command of the real daemon, whatever ONCUE_COMMAND says."""
+    return [sys.executable, "-m", "oncue", "serve", "--stdio"]
+
+
+def own_folders(folder: Path, **more: str) -> dict[str, str]:
+    """An environment in which a real daemon touches nothing outside `folder`."""
+    names = ("HOME", "ONCUE_CONFIG_DIR", "ONCUE_DATA_DIR", "ONCUE_STATE_DIR", "ONCUE_RUNTIME_DIR")
+    made = {name: str(folder / name.lower()) for name in names}
+    for path in made.values():
+        Path(path).mkdir(parents=True, exist_ok=True)
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("ONCUE_")}
+    return {**kept, **made, **more}
