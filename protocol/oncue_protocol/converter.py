@@ -15,34 +15,26 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import attrs
 from cattrs import Converter
-from cattrs.errors import (
-    AttributeValidationNote,
-    ClassValidationError,
-    IterableValidationError,
-    IterableValidationNote,
-)
 from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, override
 from cattrs.preconf.orjson import make_converter
 
-from .base import MAX_PROBLEMS, FreeJson, Limits, Method, OtherMembers
+from . import checks
+from .base import MAX_PROBLEMS, Method, OtherMembers
+from .checks import TOO_DEEP, Hook
 from .errors import InvalidParams
 from .methods import METHODS
+from .problems import camel, describe, sentence
 
-Hook = Callable[[Any, Any], Any]
-
-TOO_DEEP = "[cut: nested too deeply]"
-"""Stands for free JSON below the depth that is kept."""
-
-_NAMES: dict[type, str] = {
-    type(None): "null",
-    bool: "boolean",
-    int: "number",
-    float: "number",
-    str: "string",
-    list: "array",
-    tuple: "array",
-    dict: "object",
-}
+__all__ = [
+    "TOO_DEEP",
+    "InvalidResult",
+    "camel",
+    "prepare",
+    "structure",
+    "structure_params",
+    "structure_result",
+    "unstructure",
+]
 
 
 class InvalidResult(ValueError):  # noqa: N818 - named like errors.InvalidParams
@@ -51,16 +43,6 @@ class InvalidResult(ValueError):  # noqa: N818 - named like errors.InvalidParams
     def __init__(self, message: str, *, path: str) -> None:
         super().__init__(message)
         self.path = path
-
-
-class _MismatchError(ValueError):
-    """One value that does not fit; `path` is filled in on the way out."""
-
-
-def camel(name: str) -> str:
-    """`turn_id` → `turnId`: the name of a member on the wire."""
-    head, *rest = name.split("_")
-    return head + "".join(word.capitalize() for word in rest)
 
 
 def structure_params(method: str, obj: Any) -> Any:
@@ -74,7 +56,7 @@ def structure_params(method: str, obj: Any) -> Any:
         problems = describe(error, "params")
         path = problems[0][0]
         raise InvalidParams(
-            _sentence(problems),
+            sentence(problems),
             path=path,
             detail={"problems": [{"path": p, "problem": t} for p, t in problems[:MAX_PROBLEMS]]},
         ) from None
@@ -90,7 +72,7 @@ def structure_result(method: str, obj: Any) -> Any:
         return hook(obj, None)
     except Exception as error:
         problems = describe(error, "result")
-        raise InvalidResult(f"{method}: {_sentence(problems)}", path=problems[0][0]) from None
+        raise InvalidResult(f"{method}: {sentence(problems)}", path=problems[0][0]) from None
 
 
 def structure(obj: Any, cls: type[Any]) -> Any:
@@ -99,7 +81,7 @@ def structure(obj: Any, cls: type[Any]) -> Any:
         return _converter.structure(obj, cls)
     except Exception as error:
         problems = describe(error, "value")
-        raise InvalidResult(_sentence(problems), path=problems[0][0]) from None
+        raise InvalidResult(sentence(problems), path=problems[0][0]) from None
 
 
 def unstructure(obj: Any) -> Any:
@@ -117,289 +99,6 @@ def prepare(names: Iterable[str] | None = None) -> None:
     """Generate the functions of these methods (default: all) now instead of at first use."""
     for name in METHODS if names is None else names:
         _learn(name)
-
-
-def describe(error: BaseException, root: str) -> list[tuple[str, str]]:
-    """(JSON path, problem) for everything wrong in one structuring, in order."""
-    found: list[tuple[str, str]] = []
-    _collect(error, root, found)
-    return found
-
-
-def _sentence(problems: list[tuple[str, str]]) -> str:
-    shown = "; ".join(f"{path}: {text}" for path, text in problems[:MAX_PROBLEMS])
-    more = len(problems) - MAX_PROBLEMS
-    return f"{shown}; and {more} more" if more > 0 else shown
-
-
-def _collect(error: BaseException, path: str, found: list[tuple[str, str]]) -> None:
-    if isinstance(error, ClassValidationError | IterableValidationError):
-        for inner in error.exceptions:
-            _collect(inner, path + _step(inner), found)
-    elif isinstance(error, KeyError):
-        found.append((f"{path}.{camel(str(error.args[0]))}", "required, but absent"))
-    elif isinstance(error, _MismatchError):
-        found.append((path, str(error)))
-    else:
-        found.append((path, f"cannot be read ({type(error).__name__})"))
-
-
-def _step(error: BaseException) -> str:
-    """How the path goes on to this error, from the notes that cattrs leaves on it."""
-    for note in getattr(error, "__notes__", ()):
-        if isinstance(note, AttributeValidationNote):
-            # An absent member is a KeyError that carries its own name.
-            return "" if isinstance(error, KeyError) else f".{camel(note.name)}"
-        if isinstance(note, IterableValidationNote):
-            return f"[{note.index}]" if isinstance(note.index, int) else f".{note.index}"
-    return ""
-
-
-# --------------------------------------------------------------------------------------------
-# Checks of single values
-
-
-def _wrong(expected: str, value: Any) -> _MismatchError:
-    return _MismatchError(f"expected {expected}, got {_NAMES.get(type(value), 'something else')}")
-
-
-def _str(value: Any, _: Any) -> str:
-    if type(value) is str:
-        return value
-    raise _wrong("string", value)
-
-
-def _int(value: Any, _: Any) -> int:
-    if type(value) is int:
-        return value
-    if type(value) is float:
-        if value.is_integer():  # JSON has one kind of number: some clients send 3.0 for 3
-            return int(value)
-        raise _MismatchError("expected integer, got number with a fraction")
-    raise _wrong("integer", value)
-
-
-def _float(value: Any, _: Any) -> float:
-    if type(value) is float:
-        return value
-    if type(value) is int:
-        return float(value)
-    raise _wrong("number", value)
-
-
-def _bool(value: Any, _: Any) -> bool:
-    if type(value) is bool:
-        return value
-    raise _wrong("boolean", value)
-
-
-def _identifier(value: Any, _: Any) -> int | str:
-    """An id or token of the Language Server Protocol."""
-    if type(value) is int or type(value) is str:
-        return value
-    raise _wrong("integer or string", value)
-
-
-def _json(value: Any, depth: int) -> Any:
-    """Free JSON; what is nested deeper than `depth` is cut, in a copy."""
-    level = [value]
-    for _ in range(depth):
-        level = [
-            child
-            for parent in level
-            for child in (parent.values() if type(parent) is dict else parent)
-            if type(child) is dict or type(child) is list
-        ]
-        if not level:
-            return value
-    return _cut(value, depth)
-
-
-def _cut(value: Any, depth: int) -> Any:
-    if type(value) not in (dict, list):
-        return value
-    if depth == 0:
-        return TOO_DEEP
-    if type(value) is dict:
-        return {key: _cut(child, depth - 1) for key, child in value.items()}
-    return [_cut(child, depth - 1) for child in value]
-
-
-# --------------------------------------------------------------------------------------------
-# Hooks for kinds of types
-
-
-def _limited(inner: Hook, limits: Limits) -> Hook:
-    minimum, shortest, longest = limits.minimum, limits.min_length, limits.max_length
-    if minimum is not None:
-
-        def number(value: Any, tp: Any) -> Any:
-            value = inner(value, tp)
-            if value < minimum:
-                raise _MismatchError(f"must be at least {minimum}")
-            return value
-
-        return number
-    if shortest is None and longest is None:
-        return inner
-    low, high = shortest or 0, longest
-
-    def text(value: Any, _: Any) -> Any:
-        if type(value) is not str:
-            raise _wrong("string", value)
-        if len(value) < low:
-            raise _MismatchError("must not be empty")
-        if high is not None and len(value) > high:
-            raise _MismatchError(f"has {len(value)} characters, at most {high} are allowed")
-        return value
-
-    return text
-
-
-def _annotated(tp: Any, converter: Converter) -> Hook:
-    bare, *marks = get_args(tp)
-    for mark in marks:
-        if isinstance(mark, Limits):
-            return _limited(converter.get_structure_hook(bare), mark)
-        if isinstance(mark, FreeJson):
-            return _free(mark.depth, wants_object=get_origin(bare) is dict)
-        if isinstance(mark, OtherMembers):
-            return _raw
-    return converter.get_structure_hook(bare)
-
-
-def _free(depth: int, *, wants_object: bool) -> Hook:
-    def anything(value: Any, _: Any) -> Any:
-        return _json(value, depth) if type(value) in (dict, list) else value
-
-    def an_object(value: Any, _: Any) -> Any:
-        if type(value) is dict:
-            return _json(value, depth)
-        if value == []:
-            return {}
-        raise _wrong("object", value)
-
-    return an_object if wants_object else anything
-
-
-def _raw(value: Any, _: Any) -> Any:
-    return value
-
-
-def _is_literal(tp: Any) -> bool:
-    return get_origin(tp) is Literal
-
-
-def _is_annotated(tp: Any) -> bool:
-    return get_origin(tp) is Annotated
-
-
-def _literal(tp: Any, _: Converter) -> Hook:
-    allowed = get_args(tp)
-    words = frozenset(allowed)
-    expected = " or ".join((", ".join(allowed[:-1]), allowed[-1])) if len(allowed) > 1 else ""
-
-    def literal(value: Any, _: Any) -> Any:
-        if type(value) is not str:
-            raise _wrong("string", value)
-        if value not in words:
-            raise _MismatchError(f"expected {expected or allowed[0]}")
-        return value
-
-    return literal
-
-
-def _optional(tp: Any, converter: Converter) -> Hook:
-    inner_type = next(a for a in get_args(tp) if a is not types.NoneType)
-    inner = converter.get_structure_hook(inner_type)
-    # Of an optional object, an empty one says nothing: it is absent.
-    bare = get_args(inner_type)[0] if _is_annotated(inner_type) else inner_type
-    is_object = attrs.has(bare) or get_origin(bare) is dict
-
-    def optional(value: Any, _: Any) -> Any:
-        if value is None or (is_object and not value and type(value) in (dict, list)):
-            return None
-        return inner(value, inner_type)
-
-    return optional
-
-
-def _is_optional(tp: Any) -> bool:
-    if get_origin(tp) not in (Union, types.UnionType):
-        return False
-    args = get_args(tp)
-    return len(args) == 2 and types.NoneType in args
-
-
-def _is_identifier(tp: Any) -> bool:
-    if get_origin(tp) not in (Union, types.UnionType):
-        return False
-    return set(get_args(tp)) == {int, str}
-
-
-def _is_optional_identifier(tp: Any) -> bool:
-    if get_origin(tp) not in (Union, types.UnionType):
-        return False
-    return set(get_args(tp)) == {int, str, types.NoneType}
-
-
-def _optional_identifier(value: Any, tp: Any) -> int | str | None:
-    return None if value is None else _identifier(value, tp)
-
-
-def _is_tuple(tp: Any) -> bool:
-    args = get_args(tp)
-    return get_origin(tp) is tuple and len(args) == 2 and args[1] is ...
-
-
-def _tuple(tp: Any, converter: Converter) -> Hook:
-    item_type = get_args(tp)[0]
-    item = converter.get_structure_hook(item_type)
-
-    def array(value: Any, _: Any) -> Any:
-        if type(value) is not list:
-            if value == {}:
-                return ()
-            raise _wrong("array", value)
-        if not value:
-            return ()
-        try:
-            return tuple([item(element, item_type) for element in value])
-        except Exception:
-            raise _where(value, item, item_type, tp) from None
-
-    return array
-
-
-def _where(value: list[Any], item: Hook, item_type: Any, tp: Any) -> IterableValidationError:
-    """Once more, slowly: which elements do not fit."""
-    errors: list[Exception] = []
-    for index, element in enumerate(value):
-        try:
-            item(element, item_type)
-        except Exception as error:
-            note = IterableValidationNote(f"element {index}", index, item_type)
-            error.__notes__ = [*getattr(error, "__notes__", ()), note]
-            errors.append(error)
-            if len(errors) > MAX_PROBLEMS:
-                break
-    return IterableValidationError("elements do not fit", errors, tp)
-
-
-def _is_counts(tp: Any) -> bool:
-    return get_origin(tp) is dict and get_args(tp) == (str, int)
-
-
-def _counts(value: Any, _: Any) -> dict[str, int]:
-    if type(value) is not dict:
-        if value == []:
-            return {}
-        raise _wrong("object", value)
-    return {key: _int(count, int) for key, count in value.items()}
-
-
-# --------------------------------------------------------------------------------------------
-# Classes
 
 
 def _renamed(tp: Any) -> dict[str, Any]:
@@ -420,7 +119,7 @@ def _class(tp: Any, converter: Converter) -> Hook:
             return build(value, tp)
         if value is None or value == []:
             return build({}, tp)
-        raise _wrong("object", value)
+        raise checks.wrong("object", value)
 
     return read
 
@@ -468,9 +167,9 @@ def _unstructure_tuple(tp: Any, converter: Converter) -> Callable[[Any], Any]:
 
 def _is_plain(tp: Any) -> bool:
     """Types whose values are JSON already."""
-    if attrs.has(tp) or _is_tuple(tp):
+    if attrs.has(tp) or checks.is_array(tp):
         return False
-    if _is_optional(tp):
+    if checks.is_optional(tp):
         return all(_is_plain(a) for a in get_args(tp))
     return tp in (str, int, float, bool, types.NoneType) or get_origin(tp) in (
         Literal,
@@ -492,22 +191,22 @@ def _optional_writer(tp: Any, converter: Converter) -> Callable[[Any], Any]:
 
 def _make() -> Converter:
     made = make_converter(detailed_validation=True)
-    made.register_structure_hook(str, _str)
-    made.register_structure_hook(int, _int)
-    made.register_structure_hook(float, _float)
-    made.register_structure_hook(bool, _bool)
-    made.register_structure_hook_func(_is_identifier, _identifier)
-    made.register_structure_hook_func(_is_optional_identifier, _optional_identifier)
-    made.register_structure_hook_func(_is_counts, _counts)
+    made.register_structure_hook(str, checks.string)
+    made.register_structure_hook(int, checks.integer)
+    made.register_structure_hook(float, checks.number)
+    made.register_structure_hook(bool, checks.boolean)
+    made.register_structure_hook_func(checks.is_identifier, checks.identifier)
+    made.register_structure_hook_func(checks.is_optional_identifier, checks.optional_identifier)
+    made.register_structure_hook_func(checks.is_counts, checks.counts)
     made.register_structure_hook_factory(attrs.has, _class)
-    made.register_structure_hook_factory(_is_tuple, _tuple)
-    made.register_structure_hook_factory(_is_optional, _optional)
-    made.register_structure_hook_factory(_is_literal, _literal)
-    made.register_structure_hook_factory(_is_annotated, _annotated)
+    made.register_structure_hook_factory(checks.is_array, checks.array)
+    made.register_structure_hook_factory(checks.is_optional, checks.optional)
+    made.register_structure_hook_factory(checks.is_words, checks.words)
+    made.register_structure_hook_factory(checks.is_annotated, checks.annotated)
     made.register_unstructure_hook_factory(attrs.has, _writer)
-    made.register_unstructure_hook_factory(_is_optional, _optional_writer)
+    made.register_unstructure_hook_factory(checks.is_optional, _optional_writer)
     made.register_unstructure_hook_func(_is_plain, _same)
-    made.register_unstructure_hook_factory(_is_tuple, _unstructure_tuple)
+    made.register_unstructure_hook_factory(checks.is_array, _unstructure_tuple)
     return made
 
 

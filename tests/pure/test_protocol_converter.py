@@ -279,6 +279,45 @@ def test_results() -> None:
     assert str(caught.value).startswith("model/generate: result.toolCalls[0].name: required")
 
 
+@pytest.mark.parametrize(
+    ("counters", "problem"),
+    [
+        ([], None),
+        ({"a": 1}, None),
+        ([1], "expected object, got array"),
+        ({"a": "1"}, "expected integer, got string"),
+    ],
+)
+def test_maps_of_counts(counters: Any, problem: str | None) -> None:
+    health = {"state": "ok"}
+    figures = {"pid": 1, "uptimeMs": 1, "clients": 1, "sessions": 1, "protocolVersion": 1}
+    status = {"version": "1", "store": health, "model": health, **figures, "counters": counters}
+    if problem is None:
+        assert structure_result("daemon/status", status).counters == dict(counters)
+        return
+    with pytest.raises(InvalidResult) as caught:
+        structure_result("daemon/status", status)
+    assert str(caught.value) == f"daemon/status: result.counters: {problem}"
+
+
+def test_free_objects_must_be_objects() -> None:
+    tool = {"name": "edit", "description": "edits"}
+    assert structure({**tool, "inputSchema": []}, p.ModelTool).input_schema == {}
+    with pytest.raises(InvalidResult) as caught:
+        structure({**tool, "inputSchema": "x"}, p.ModelTool)
+    assert str(caught.value) == "value.inputSchema: expected object, got string"
+
+
+def test_what_python_passes_by_mistake_is_named_too() -> None:
+    with pytest.raises(InvalidResult) as caught:
+        structure({"callId": b"1"}, p.ToolResult)
+    assert str(caught.value) == "value.callId: expected string, got something else"
+    huge = {**DELIVERY["documents"][0], "score": 10**400}
+    with pytest.raises(InvalidResult) as caught:
+        structure(huge, p.DeliveredDocument)
+    assert str(caught.value) == "value.score: cannot be read (OverflowError)"
+
+
 def test_methods_without_params_take_whatever_comes() -> None:
     for obj in (None, {}, [], {"x": 1}, 5, "x"):
         assert structure_params("shutdown", obj) is None

@@ -190,6 +190,12 @@ def test_a_header_of_exactly_the_longest_size_is_accepted() -> None:
         assert (items == [b"{}"]) is works
 
 
+def test_a_cap_below_a_usual_header_holds_too() -> None:
+    (error,) = FrameReader(max_header=20).feed(encode(b"{}"))
+    assert isinstance(error, FramingError)
+    assert error.reason == "headerTooLong"
+
+
 def test_the_cap_is_inclusive_and_its_own_reason_is_given() -> None:
     reader = FrameReader(max_body=10)
     assert reader.feed(encode(b"x" * 10)) == [b"x" * 10]

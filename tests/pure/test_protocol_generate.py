@@ -16,6 +16,7 @@ from jsonschema import Draft202012Validator
 from oncue_protocol import ERRORS, METHODS
 from oncue_protocol.converter import unstructure
 from oncue_protocol.generate import FOLDER, files
+from oncue_protocol.generate import __main__ as command
 from oncue_protocol.generate.model import records, words
 from oncue_protocol.jsontext import dumps, loads
 from protocol_samples import classes, instances
@@ -195,3 +196,17 @@ def test_documentation_is_one_line_and_has_no_comment_ends() -> None:
         for text in (record.doc, *(m.doc for m in record.members)):
             assert "\n" not in text
             assert "*/" not in text
+
+
+def test_the_command_says_what_is_stale(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command, "FOLDER", tmp_path / "schema")
+    monkeypatch.setattr("sys.argv", ["generate", "--check"])
+    assert command.main() == 1
+    assert "stale: oncue.schema.json" in capsys.readouterr().err
+    monkeypatch.setattr("sys.argv", ["generate"])
+    assert command.main() == 0
+    assert {path.name for path in (tmp_path / "schema").iterdir()} == set(FILES)
+    assert command.main() == 0
+    assert capsys.readouterr().err.endswith("written: none\n")
