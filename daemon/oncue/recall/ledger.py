@@ -343,10 +343,6 @@ class Ledger(Moves):
         still known."""
         self._closed = False
 
-    def reopen(self) -> None:
-        """Recalls may start again after `close`."""
-        self._closed = False
-
     def expire(self, now: float) -> list[Output]:
         """Forget every recall that nobody asked for within its lifetime (R13)."""
         out: list[Output] = []

@@ -215,11 +215,6 @@ class Recalls:
         """Serve again after `close`; documents in front of the model stay known (R10)."""
         self._ledger.reopen()
 
-    def reopen(self) -> None:
-        """A session that was closed is opened again: recalls may start, and what is in front of
-        the model is still known."""
-        self._ledger.reopen()
-
     # ---- looks -----------------------------------------------------------------------------
 
     def live(self, lane: str = MAIN_LANE) -> LiveRecall | None:
