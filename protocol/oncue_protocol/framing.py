@@ -102,6 +102,10 @@ class FrameReader:
         items: list[Body | FramingError] = []
         if self.error is not None:
             return items
+        if not self._buffer and not self._in_body and self._large is None:
+            body = self._only_frame(data)
+            if body is not None:
+                return [body]
         if self._large is not None:
             taken = min(len(data), self.missing)
             self._large[self._filled : self._filled + taken] = data[:taken]
@@ -130,6 +134,16 @@ class FrameReader:
             self._line_start = self._scanned = start
         self._keep(start)
         return items
+
+    def _only_frame(self, data: bytes | bytearray | memoryview) -> bytes | None:
+        """The usual case, for speed: one read holds one frame and nothing else."""
+        usual = _USUAL.match(data)
+        if usual is None:
+            return None
+        start, length = usual.end(), int(usual[1])
+        if start + length != len(data) or start > self._max_header or length > self._max_body:
+            return None
+        return bytes(data[start:])
 
     def _keep(self, start: int) -> None:
         """Drop what has been read; give a large body a buffer of its own."""
