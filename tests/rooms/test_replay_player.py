@@ -85,7 +85,7 @@ SLOW_TURN = (
 
 
 async def test_R7_R8_a_slow_search_is_delivered_at_a_tool_result(autojump_clock: object) -> None:
-    _, notebook, totals = await play(SLOW_TURN, settle_s=2.5)
+    _, notebook, totals = await play(SLOW_TURN, settle_s=2.6)
     (turn,) = notebook.turns
     assert [(one.stage, one.point, one.round) for one in turn.handed] == [
         ("fast", "userQuery", 0),
@@ -93,7 +93,7 @@ async def test_R7_R8_a_slow_search_is_delivered_at_a_tool_result(autojump_clock:
     ]
     assert (turn.state, turn.reason, turn.way) == ("consumed", "delivered", "completed")
     assert turn.settled_ms is not None
-    assert math.isclose(turn.settled_ms, 2500)
+    assert math.isclose(turn.settled_ms, 2600)
     assert math.isclose(turn.handed[1].late_ms, 5003), "3 ms went to the fast stage"
     assert (totals.turns, totals.recalls, totals.documents) == (1, 1, 2)
     assert totals.late == 1

@@ -24,6 +24,7 @@ from oncue.replay.stage import Stage
 from oncue_protocol import TranscriptFormat
 
 DEMO = Path(__file__).parent / "demo"
+DEMO_MEMORY = "the demo's own, in a temporary folder"
 DEMO_BUDGET_S = 60.0
 """The demo's pauses are as its story wants them: a slow model needs long turns."""
 SPEEDS = ("real", "fast", "max")
@@ -81,6 +82,7 @@ def demo_main(
     play = Play(
         recording=Recording(DEMO / "session.jsonl", "claude"),
         memory=DEMO / "memory",
+        shown_memory=DEMO_MEMORY,
         speed=speed,
         budget_s=DEMO_BUDGET_S,
         script=script,

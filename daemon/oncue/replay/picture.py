@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 
 from oncue.replay import timeline
-from oncue.replay.commands import DEMO, DEMO_BUDGET_S, introduction
+from oncue.replay.commands import DEMO, DEMO_BUDGET_S, DEMO_MEMORY, introduction
 from oncue.replay.lender import sidecar
 from oncue.replay.recording import Recording, Survey
 from oncue.replay.report import Handed, Totals, Turn
@@ -99,6 +99,7 @@ async def play() -> tuple[Album, Totals]:
     demo = Play(
         recording=recording,
         memory=DEMO / "memory",
+        shown_memory=DEMO_MEMORY,
         budget_s=DEMO_BUDGET_S,
         script=sidecar(DEMO / "model.json"),
     )

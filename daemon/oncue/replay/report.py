@@ -146,7 +146,7 @@ class Totals:
     stopped: int = 0
     """Searches that were still running when their turn was over."""
     late: int = 0
-    """Deliveries that came when the old design had given up: more than 2.5 s after the start."""
+    """Deliveries of searches that the old design had given up on: longer than 2.5 s."""
     waited_ms: float = 0.0
     old_ms: float = 0.0
     old_is_at_least: bool = False
@@ -188,6 +188,7 @@ class Totals:
                 self.deliveries_at_prompt += 1
             else:
                 self.deliveries_at_tools += 1
-            self.late += handed.late_ms > OLD_LIMIT_MS
+            is_late = handed.stage == "refined" and (turn.settled_ms or 0.0) > OLD_LIMIT_MS
+            self.late += is_late
         self.silent += not turn.handed and turn.settled_ms is not None
         self.stopped += turn.settled_ms is None

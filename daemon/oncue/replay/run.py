@@ -33,6 +33,8 @@ class Play:
     recording: Recording
     memory: Path | None = None
     """Folder of memory files; None: the user's own, only read."""
+    shown_memory: str | None = None
+    """What to call that folder; None: by its path."""
     workspace: str | None = None
     """None: the recorded one."""
     speed: Speed = "fast"
@@ -61,7 +63,7 @@ async def perform(
         settings={"model": {"provider": "client" if lender is not None else "none"}},
     )
     workspace = play.workspace or survey.info.workspace
-    with build(workspace, play.memory) as stage:
+    with build(workspace, play.memory, play.shown_memory) as stage:
         try:
             async with connect(
                 play.command,

@@ -52,15 +52,17 @@ class Stage:
 
 
 @contextmanager
-def build(recorded_workspace: str | None, memory: Path | None) -> Iterator[Stage]:
+def build(
+    recorded_workspace: str | None, memory: Path | None, name: str | None = None
+) -> Iterator[Stage]:
     """Temporary folders for one replay. `ReplayError` where `memory` is no folder."""
     if memory is not None and not memory.is_dir():
         raise ReplayError(
             f"there is no folder {memory}: give --memory a folder of Markdown files (files of all "
             "workspaces in its subfolder user/, all others belong to the project)"
         )
-    with tempfile.TemporaryDirectory(prefix="oncue-replay-", ignore_cleanup_errors=True) as name:
-        root = Path(name).resolve()
+    with tempfile.TemporaryDirectory(prefix="oncue-replay-", ignore_cleanup_errors=True) as made:
+        root = Path(made).resolve()
         own = {key: value for key, value in os.environ.items() if not key.startswith("ONCUE_")}
         if command := os.environ.get("ONCUE_COMMAND"):
             own["ONCUE_COMMAND"] = command
@@ -74,7 +76,7 @@ def build(recorded_workspace: str | None, memory: Path | None) -> Iterator[Stage
         else:
             place = root / "workspace" / (Path(recorded_workspace or "").name or "project")
             place.mkdir(parents=True, mode=0o700)
-            workspace, shown = str(place), f"copied from {memory}"
+            workspace, shown = str(place), name or f"copied from {memory}"
         own |= {f"ONCUE_{kind.upper()}_DIR": str(folder) for kind, folder in folders.items()}
         yield Stage(root, own, workspace, memory, shown)
 

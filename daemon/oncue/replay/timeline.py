@@ -21,6 +21,8 @@ from oncue.replay.report import OLD_LIMIT_MS, Handed, Totals, Turn
 
 SPAN_MS = 4500.0
 """What the bars show; a longer turn is cut, visibly."""
+VISIBLE_MS = 20.0
+"""Shorter waits have no bar: nobody notices a frame of a screen."""
 NARROW = 90
 """Below so many columns bars are shorter."""
 
@@ -103,7 +105,8 @@ def scale(layout: Layout) -> Text:
     marks = ""
     for second in range(int(SPAN_MS / 1000) + 1):
         marks = marks.ljust(layout.cell(second * 1000)) + f"{second}s"
-    text.append(marks[: layout.bar + 2])
+    text.append(marks[: layout.bar + 2].ljust(layout.bar))
+    text.append("waited".rjust(layout.label))
     return text
 
 
@@ -135,7 +138,7 @@ def bar(turn: Turn, layout: Layout, now_ms: float | None = None) -> Text:
 def old_bar(turn: Turn, layout: Layout) -> Text:
     """The same turn under the old design: how long nothing would have happened."""
     old = turn.old()
-    cells = [OLD] * max(layout.cell(old.waited_ms), 1 if old.waited_ms >= 1 else 0)
+    cells = [OLD] * max(layout.cell(old.waited_ms), 1 if old.waited_ms >= VISIBLE_MS else 0)
     if old.is_lost:
         cells.append(LOST)
     return _drawn(cells[: layout.bar], layout)
