@@ -490,6 +490,7 @@ async def test_D64_a_late_result_never_reaches_the_next_turn(
     desk.recalls.turn_ended("main", "t1", "completed")
     await trio.sleep(6)
     assert desk.recalls.statistics().ledger.late == 1
+    assert not desk.recalls._prepared
     assert desk.poll("userQuery").outcome == "none"
     assert desk.ends() == [("cancelled", "noSafeDeliveryPoint")]
 
@@ -570,6 +571,8 @@ async def test_D34_starts_that_nobody_polls_leave_nothing(
     statistics = desk.recalls.statistics()
     assert (statistics.ledger.live, statistics.searching, statistics.waiting) == (0, 0, 0)
     assert statistics.ledger.started == statistics.ledger.ended == 11_000
+    assert not desk.recalls._prepared
+    assert not desk.recalls._waiters
 
 
 # ---- waiting ---------------------------------------------------------------------------------

@@ -130,6 +130,7 @@ Output = Command | RecallEvent
 class Draft:
     """What may be delivered; rendering decides what of it fits."""
 
+    recall_id: str
     stage: Stage
     placement: Placement
     strategy: Strategy

@@ -195,6 +195,7 @@ class Moves:
         budget = handle.settings.session_byte_budget
         return self._pack(
             Draft(
+                recall_id=handle.recall_id,
                 stage="fast" if fast else handle.settled_stage,
                 placement=PLACEMENTS[point],
                 strategy="fast" if fast else (handle.strategy or "ranked"),

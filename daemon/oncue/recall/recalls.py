@@ -21,6 +21,7 @@ from attrs import evolve, frozen
 from oncue.ports import Finder, Generator, Hit, Wall
 from oncue.recall.events import (
     Draft,
+    Ended,
     Output,
     RecallEvent,
     Started,
@@ -30,7 +31,7 @@ from oncue.recall.events import (
 from oncue.recall.ledger import Ledger
 from oncue.recall.moves import LedgerStatistics
 from oncue.recall.prefetch import Prefetch
-from oncue.recall.render import deliver
+from oncue.recall.render import Prepared, deliver, prepare
 from oncue.settings import MAX_WAIT_MS, RecallSettings
 from oncue_protocol import (
     MAIN_LANE,
@@ -95,10 +96,12 @@ class Recalls:
             session_id=session_id,
             finder=finder,
             generator=generator,
+            prepare=self._prepare,
             fast_ready=self._fast_ready,
             settled=self._settled,
         )
         self._searches: dict[str, trio.CancelScope] = {}
+        self._prepared: dict[str, dict[str, Prepared]] = {}
         self._waiters: dict[str, set[trio.Event]] = {}
         self._timer: trio.CancelScope | None = None
 
@@ -233,8 +236,19 @@ class Recalls:
 
     def _pack(self, draft: Draft) -> Delivery | None:
         return deliver(
-            draft, delivery_id=f"d-{self._new_id()}", nonce=self._new_id(), now=self._wall()
+            draft,
+            delivery_id=f"d-{self._new_id()}",
+            nonce=self._new_id(),
+            now=self._wall(),
+            prepared=self._prepared.get(draft.recall_id),
         )
+
+    def _prepare(self, order: StartSearch, hit: Hit) -> None:
+        if order.recall_id in self._searches:  # else it has ended, and nobody would clear it
+            ready = self._prepared.setdefault(order.recall_id, {})
+            path = hit.document.path
+            if path not in ready:
+                ready[path] = prepare(hit, order.settings.max_document_chars)
 
     def _obey(self, outputs: list[Output]) -> None:
         for output in outputs:
@@ -246,6 +260,8 @@ class Recalls:
                 if running is not None:
                     running.cancel()
             else:
+                if isinstance(output, Ended):
+                    self._prepared.pop(output.recall_id, None)
                 self._on_event(output)
                 if not isinstance(output, Started):
                     self._wake(output.recall_id)

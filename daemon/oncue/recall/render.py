@@ -20,6 +20,7 @@ and ages never change again, so that the provider's prompt cache holds.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 from attrs import evolve, frozen
@@ -84,55 +85,107 @@ class Parsed:
     """Documents that did not fit."""
 
 
-def deliver(draft: Draft, *, delivery_id: str, nonce: str, now: float) -> Delivery | None:
+@frozen
+class Prepared:
+    """A document made ready to be delivered, all but its age: the search task does this work, so
+    that a poll only joins strings."""
+
+    hit: Hit
+    item: Item
+    """Without its age; the body cut to what one document may have."""
+    whole: int
+    """Characters of the whole body."""
+    head: str
+    """Its lines up to the age."""
+    tail: str
+    """Its lines after the age."""
+    weight: int
+    """Of head and tail, in thousandths of a token."""
+    short_description: bool
+    """The description was cut."""
+
+
+def prepare(hit: Hit, max_body: int) -> Prepared:
+    """`hit` made ready, with at most `max_body` characters of its body."""
+    document = hit.document
+    window = max_body + max_body // 2  # some may be invisible and go; no more than this is read
+    body = _body(document.body[:window])
+    whole = len(body) if len(document.body) <= window else len(document.body)
+    description = marker.one_line(document.description)
+    item = Item(
+        title=_short(document.title, MAX_TITLE_CHARS) or "(no title)",
+        type=marker.one_line(document.type),
+        age="",
+        origin=_origin(document),
+        path=_short(document.relative_path, MAX_PATH_CHARS),
+        description=_shortened(description, MAX_DESCRIPTION_CHARS),
+        body=body,
+    )
+    if whole > max_body:
+        item = _cut(item, document, max_body, whole)
+    head, tail = _head(item), _tail(item)
+    return Prepared(
+        hit=hit,
+        item=item,
+        whole=whole,
+        head=head,
+        tail=tail,
+        weight=tokens.weight(head) + tokens.weight(tail),
+        short_description=len(description) > MAX_DESCRIPTION_CHARS,
+    )
+
+
+def deliver(
+    draft: Draft,
+    *,
+    delivery_id: str,
+    nonce: str,
+    now: float,
+    prepared: Mapping[str, Prepared] | None = None,
+) -> Delivery | None:
     """The delivery of a draft: fenced, at most `max_delivery_chars` long. A document that does
     not fit is cut further, with a note; where too little of it would be left it is left out, the
     text says how many were, and it is not surfaced. None: nothing fits.
 
-    `nonce`: 16 lower-case hex digits, drawn for this delivery; `now`: seconds since 1970 UTC."""
+    `nonce`: 16 lower-case hex digits, drawn for this delivery; `now`: seconds since 1970 UTC;
+    `prepared`: documents already made ready, by path."""
     settings = draft.settings
-    room = settings.max_delivery_chars - len(fence((), nonce, left_out=len(draft.hits)))
-    byte_room = None
-    if draft.max_bytes is not None:
-        byte_room = draft.max_bytes - _size(fence((), nonce, left_out=len(draft.hits)))
-    items: list[Item] = []
+    opening = f"{marker.open_line(nonce)}\n{PREAMBLE}\n"
+    closing = marker.close_line(nonce)
+    frame = opening + _left_out(len(draft.hits)) + closing
+    room = settings.max_delivery_chars - len(frame)
+    byte_room = None if draft.max_bytes is None else draft.max_bytes - _size(frame)
+    blocks: list[str] = []
     documents: list[DeliveredDocument] = []
+    weight = 0
     for hit in draft.hits:
-        item = _fitting(hit.document, now, settings.max_document_chars, room)
-        if item is None:
+        ready = (prepared or {}).get(hit.document.path)
+        if ready is None:
+            ready = prepare(hit, settings.max_document_chars)
+        age = age_in_words(now - hit.document.modified)
+        fitting = _fitting(ready, age, room)
+        if fitting is None:
             continue
-        block = _block(item)
+        block = fitting.head + age + fitting.tail
         if byte_room is not None:
             if _size(block) > byte_room:
                 continue
             byte_room -= _size(block)
         room -= len(block)
-        items.append(item)
-        documents.append(_document(hit, item, now))
-    if not items:
+        blocks.append(block)
+        weight += fitting.weight + tokens.weight(age)
+        documents.append(_document(fitting, now))
+    if not blocks:
         return None
-    text = fence(tuple(items), nonce, left_out=len(draft.hits) - len(items))
+    closing = _left_out(len(draft.hits) - len(blocks)) + closing
+    weight += tokens.weight(opening) + tokens.weight(closing)
     return Delivery(
         delivery_id=delivery_id,
         placement=draft.placement,
-        text=text,
+        text=opening + "".join(blocks) + closing,
         documents=tuple(documents),
         strategy=draft.strategy,
-        text_tokens=tokens.estimate(text),
-    )
-
-
-def item_of(document: Document, now: float, window: int | None = None) -> Item:
-    """The document as it would be shown; of its body the first `window` characters as stored,
-    None: all, so that a long file costs a delivery no more than a short one."""
-    return Item(
-        title=_short(document.title, MAX_TITLE_CHARS) or "(no title)",
-        type=marker.one_line(document.type),
-        age=age_in_words(now - document.modified),
-        origin=_origin(document),
-        path=_short(document.relative_path, MAX_PATH_CHARS),
-        description=_short(document.description, MAX_DESCRIPTION_CHARS),
-        body=_body(document.body[:window]),
+        text_tokens=-(-weight // 1_000),  # what `estimate` says of the whole: weights add up
     )
 
 
@@ -195,22 +248,24 @@ def _after(line: str, label: str) -> str:
 
 
 def fence(items: tuple[Item, ...], nonce: str, *, left_out: int) -> str:
-    """The whole text of a delivery."""
-    blocks = "".join(_block(item) for item in items)
-    if left_out:
-        blocks += f"\n({left_out} more did not fit)\n"
-    return f"{marker.open_line(nonce)}\n{PREAMBLE}\n{blocks}{marker.close_line(nonce)}"
+    """The text of these items: what `parse` reads back."""
+    blocks = "".join(_head(item) + item.age + _tail(item) for item in items)
+    ends = marker.open_line(nonce), marker.close_line(nonce)
+    return f"{ends[0]}\n{PREAMBLE}\n{blocks}{_left_out(left_out)}{ends[1]}"
 
 
-def _block(item: Item) -> str:
+def _left_out(number: int) -> str:
+    return f"\n({number} more did not fit)\n" if number else ""
+
+
+def _head(item: Item) -> str:
     safe = marker.neutralise
-    lines = [
-        "",
-        f"## {safe(item.title)}",
-        f"type: {safe(item.type)}; changed {item.age}",
-        f"from: {safe(item.origin)}",
-        f"path: {safe(item.path)}",
-    ]
+    return f"\n## {safe(item.title)}\ntype: {safe(item.type)}; changed "
+
+
+def _tail(item: Item) -> str:
+    safe = marker.neutralise
+    lines = [f"\nfrom: {safe(item.origin)}", f"path: {safe(item.path)}"]
     if item.description:
         lines.append(f"about: {safe(item.description)}")
     if item.body:
@@ -220,23 +275,21 @@ def _block(item: Item) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _fitting(document: Document, now: float, max_body: int, room: int) -> Item | None:
-    """The item with as much of its body as the limits leave; None: too little."""
-    window = 2 * max_body
-    item = item_of(document, now, window)
-    clipped = len(document.body) > window
-    whole = len(document.body) if clipped else len(item.body)
-    if not clipped and whole <= max_body and len(_block(item)) <= room:
-        return item
-    size = min(len(item.body), max_body)
-    while True:
-        shorter = _cut(item, document, size, whole)
-        over = len(_block(shorter)) - room
-        if over <= 0:
-            return shorter
-        size = len(shorter.body) - over
+def _fitting(ready: Prepared, age: str, room: int) -> Prepared | None:
+    """The document with as much of its body as there is room for; None: too little."""
+    over = len(ready.head) + len(age) + len(ready.tail) - room
+    if over <= 0:
+        return ready
+    item, tail = ready.item, ready.tail
+    while over > 0:
+        size = len(item.body) - over
         if size < MIN_BODY_CHARS:
             return None
+        item = _cut(item, ready.hit.document, size, ready.whole)
+        tail = _tail(item)
+        over = len(ready.head) + len(age) + len(tail) - room
+    weight = tokens.weight(ready.head) + tokens.weight(tail)
+    return evolve(ready, item=item, tail=tail, weight=weight)
 
 
 def _cut(item: Item, document: Document, size: int, whole: int) -> Item:
@@ -251,24 +304,23 @@ def _cut(item: Item, document: Document, size: int, whole: int) -> Item:
     return evolve(item, body=body, cut=note + _short(document.path, MAX_PATH_CHARS))
 
 
-def _document(hit: Hit, item: Item, now: float) -> DeliveredDocument:
-    document = hit.document
-    cut_line = len(marker.one_line(document.description)) > len(item.description)
+def _document(ready: Prepared, now: float) -> DeliveredDocument:
+    document, item = ready.hit.document, ready.item
     return DeliveredDocument(
         path=document.path,
         title=item.title,
         description=item.description,
         type=document.type,
         scope=document.scope,
-        score=hit.score,
-        confidence=hit.confidence,
+        score=ready.hit.score,
+        confidence=ready.hit.confidence,
         origin=document.origin,
         trust=document.trust,
         written_by=document.written_by,
         sha256=document.sha256,
         age_ms=max(0, round((now - document.modified) * 1000)),
         modified=rfc3339(document.modified),
-        truncated=bool(item.cut) or cut_line,
+        truncated=bool(item.cut) or ready.short_description,
     )
 
 
@@ -294,7 +346,10 @@ def _body(text: str) -> str:
 
 
 def _short(text: str, limit: int) -> str:
-    line = marker.one_line(text)
+    return _shortened(marker.one_line(text), limit)
+
+
+def _shortened(line: str, limit: int) -> str:
     return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
 
 
