@@ -38,8 +38,9 @@ def find(text: str) -> list[Secret]:
         secrets = shaped(joined.text, cut=True) if wrapped else plain(joined.text)
         for secret in (*secrets, *_encoded(joined.text)):
             whole = Secret(joined.origin(secret.start), joined.end(secret.end), secret.rule)
-            # A token that is whole on its line must not swallow the beginning of the next one.
-            if not wrapped or whole.start not in starts:
+            # A token that is whole on its line must not swallow the beginning of the next one,
+            # and a mere name (`secret_token`) at the end of a line is not the beginning of one.
+            if not wrapped or (whole.start not in starts and joined.varied(secret)):
                 found.append(whole)
     found.extend(_encoded(text))
     return _without_overlaps(found)
@@ -119,6 +120,13 @@ class _Joined:
     def origin(self, position: int) -> int:
         at = bisect_right(self.starts, position) - 1
         return self.origins[at] + position - self.starts[at]
+
+    def varied(self, secret: Secret) -> bool:
+        """Whether what stands before the first break looks random already."""
+        after = bisect_right(self.starts, secret.start)
+        last = self.starts[after] if after < len(self.starts) else secret.end
+        piece = self.text[secret.start : min(last, secret.end)]
+        return is_mixed(piece) or (piece != piece.lower() and piece != piece.upper())
 
     def end(self, position: int) -> int:
         return self.origin(position - 1) + 1

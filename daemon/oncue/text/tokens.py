@@ -1,33 +1,51 @@
-"""Token estimates by script (pure): about 4 characters a token for Latin text, 1 to 1.5 for CJK,
-3 for code.
+"""Token estimates by script (pure), for where a client gives no usage figures (extraction.md §1).
 
-Every character has a weight, so the estimate of a concatenation is the sum of the estimates up to
-the rounding of each part, and more text never weighs less.
+Every character has a weight in thousandths of a token, by its class: so weights are exactly
+additive over concatenation and never shrink as text grows. About 4 characters a token for Latin
+prose, 3 for code (its marks and digits weigh more), 1 to 1.5 for Chinese, Japanese and Korean.
+Calibrated against o200k and Qwen: within ±35 % of both for prose of ten languages, code, JSON,
+diffs and emoji (D73; `tests/pure/test_text_tokens.py` holds the recorded counts).
+
+Add up `weight` where many small pieces make one figure (messages of a session), and round once;
+`estimate` rounds up, so a sum of estimates is at most one token a piece too high.
 """
 
 from __future__ import annotations
 
 import re
 
-_CJK = re.compile(
-    "[\u1100-\u11ff\u2e80-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff00-\uffef]"
-)
-_WIDE = re.compile("[\U00010000-\U0010ffff]")
-_OTHER = re.compile("[\u0370-\u10ff\u1200-\u2bff]")
-_MARKS = re.compile(r"[^\w\s]|\d", re.ASCII)
+LETTER = 235
+"""An ASCII letter; also what any character counts for that no class below names."""
 
-LATIN, CJK, WIDE, OTHER, MARK = 240, 780, 1_800, 420, 450
-"""Thousandths of a token a character."""
+# Class of characters → what one weighs, in thousandths of a token.
+_WEIGHTS = tuple(
+    (re.compile(pattern), weight - LETTER)
+    for pattern, weight in (
+        (r"[ \t]", 150),
+        (r"[0-9]", 720),
+        (r"[!-/:-@\[-`{-~\n]", 480),
+        ("[\u0080-\u024f]", 480),  # accents, typographic marks of Latin text
+        ("[\u0370-\u052f]", 320),  # Greek, Cyrillic
+        ("[\u0530-\u08ff]", 330),  # Armenian, Hebrew, Arabic
+        ("[\u0900-\u10ff\u1780-\u17ff]", 400),  # Indic scripts, Thai, Khmer
+        ("[\u2000-\u2bff]", 800),  # punctuation, arrows, symbols
+        ("[\u1100-\u11ff\u3130-\u318f\uac00-\ud7ff]", 710),  # Hangul
+        ("[\u2e80-\u3040\u3100-\u312f\u31c0-\u9fff\uf900-\ufaff\uff00-\uffef]", 720),  # Han
+        ("[\u3041-\u30ff]", 670),  # Kana
+        ("[\ufe00-\ufe0f]", 500),  # variation selectors
+        ("[\U00010000-\U0001efff]", 1_500),
+        ("[\U0001f000-\U0001ffff]", 1_900),  # emoji
+        ("[\U00020000-\U0010ffff]", 2_500),  # rare Han, tags
+    )
+)
 
 
 def weight(text: str) -> int:
-    """Thousandths of a token: additive, monotone."""
-    cjk = len(_CJK.findall(text))
-    wide = len(_WIDE.findall(text))
-    other = len(_OTHER.findall(text))
-    rest = len(text) - cjk - wide - other
-    marks = sum(1 for mark in _MARKS.finditer(text) if mark.group() < "\x80")
-    return cjk * CJK + wide * WIDE + other * OTHER + rest * LATIN + marks * (MARK - LATIN)
+    """Thousandths of a token: `weight(a + b) == weight(a) + weight(b)`, and more is never less."""
+    total = len(text) * LETTER
+    for pattern, difference in _WEIGHTS:
+        total += len(pattern.findall(text)) * difference
+    return total
 
 
 def estimate(text: str) -> int:
