@@ -7,30 +7,31 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import trio
 from structlog import get_logger
 
 from oncue import logs, proc
-from oncue.finder import RankAnalyst
 from oncue.folders import Folders
-from oncue.followers import Followers
-from oncue.memories import Memories
-from oncue.memory.indexer import Changes
-from oncue.memory.libraries import Libraries
-from oncue.memory.roots import Root
+from oncue.session import Session
 from oncue.sessions import Sessions
 from oncue.settings import DaemonSettings
-from oncue.store.sqlite import Store
 from oncue.times import rfc3339
 from oncue.version import VERSION
+from oncue.wire import descriptors
 from oncue.wire.connection import serve_connection
 from oncue.wire.handlers import HANDLERS
 from oncue.wire.peer import Peer
 from oncue.wire.rpc import Rpc
 from oncue_protocol import DaemonStatusResult, Health, MemoryDidChangeParams
 from oncue_protocol.base import PROTOCOL_VERSION
+
+if TYPE_CHECKING:
+    from oncue.memory.indexer import Changes
+    from oncue.memory.roots import Root
+    from oncue.ports import Finder
+    from oncue.services import Services
 
 log = get_logger("oncue.daemon")
 
@@ -43,8 +44,7 @@ class Daemon:
     """One process: its settings, its connections, its services."""
 
     sessions: Sessions
-    followers: Followers
-    """Both live in the daemon's nursery; made when it starts."""
+    """Lives in the daemon's nursery; made when it starts."""
 
     def __init__(
         self,
@@ -53,16 +53,9 @@ class Daemon:
         handlers: dict[str, Callable[..., Any]] | None = None,
     ) -> None:
         self.settings = settings
-        self.store = Store(folders.state)
-        analyst = RankAnalyst()
-        self._libraries = Libraries(
-            folders.data,
-            self.store,
-            analyst,
-            trash_days=settings.memory.trash_days,
-            on_change=self._memory_changed,
-        )
-        self.memories = Memories(self._libraries, analyst)
+        self.folders = folders
+        self._services: Services | None = None
+        self._loading = trio.Lock()
         self.handlers = dict(HANDLERS) if handlers is None else handlers
         self.version = VERSION
         self.started = proc.monotonic()
@@ -118,7 +111,6 @@ class Daemon:
             ):
                 counters[name] = counters.get(name, 0) + value
         counters |= self.sessions.counters()
-        store = self.store.health
         return DaemonStatusResult(
             version=self.version,
             protocol_version=PROTOCOL_VERSION,
@@ -126,14 +118,41 @@ class Daemon:
             uptime_ms=int((proc.monotonic() - self.started) * 1000),
             clients=len(self.peers),
             sessions=self.sessions.open_count,
-            store=Health(
-                state=store.state,
-                reason=store.reason,
-                since=None if store.since is None else rfc3339(store.since),
-            ),
+            store=self._store_health(),
             model=self._model_health(),
             counters=counters,
         )
+
+    async def services(self) -> Services:
+        """Memory and what else takes time to load. The first caller has it loaded, in a worker
+        thread; the loop goes on."""
+        if self._services is None:
+            async with self._loading:
+                if self._services is None:
+                    self._services = services = await trio.to_thread.run_sync(self._load)
+                    self.nursery.start_soon(services.libraries.run)
+        return self._services
+
+    def _load(self) -> Services:
+        from oncue import services
+
+        return services.build(
+            self.folders, self.settings.memory, self.nursery, self._memory_changed
+        )
+
+    async def _finder_of(self, session: Session) -> Finder:
+        return await (await self.services()).memories.finder_of(session)
+
+    def _session_closed(self, session_id: str) -> None:
+        if self._services is not None:
+            self._services.followers.close(session_id)
+
+    def _store_health(self) -> Health:
+        if self._services is None:
+            return Health(state="ok", reason="not opened yet: nothing was asked of it")
+        store = self._services.store.health
+        since = None if store.since is None else rfc3339(store.since)
+        return Health(state=store.state, reason=store.reason, since=since)
 
     def _model_health(self) -> Health:
         """Whether any connection lends a model."""
@@ -171,16 +190,15 @@ class Daemon:
 
     def _begin(self, nursery: trio.Nursery) -> None:
         """Start what lives as long as the daemon."""
-        self.followers = Followers(nursery)
+        self.nursery = nursery
         self.sessions = Sessions(
             nursery=nursery,
             wall=time.time,
             defaults=self.settings.connection,
-            open_finder=self.memories.finder_of,
-            on_close=self.followers.close,
+            open_finder=self._finder_of,
+            on_close=self._session_closed,
         )
         nursery.start_soon(self._signals)
-        nursery.start_soon(self._libraries.run)
         nursery.start_soon(self.sessions.sweep)
 
     async def _connect(
@@ -216,6 +234,7 @@ def _arm_last_resort(peer: Peer) -> None:
 
     def end() -> None:
         time.sleep(LAST_RESORT_S)
+        descriptors.give_back()
         os._exit(peer.exit_code)
 
     threading.Thread(target=end, name="oncue-last-resort", daemon=True).start()

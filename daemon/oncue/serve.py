@@ -42,7 +42,7 @@ def main(
     except BaseException as error:
         sys.excepthook(type(error), error, error.__traceback__)
     finally:
-        descriptors.give_back(standard)
+        descriptors.give_back()
         os._exit(code)
 
 

@@ -24,8 +24,10 @@ class Standard(NamedTuple):
 
     stdin: int
     stdout: int
-    restore: tuple[tuple[int, int], ...]
-    """(descriptor, its flags before us) of the descriptions that we share with others."""
+
+
+_shared: list[tuple[int, int]] = []
+"""(descriptor, its flags before us) of the descriptions that we share with others."""
 
 
 def _reopened(fd: int, flags: int) -> int | None:
@@ -40,7 +42,7 @@ def _reopened(fd: int, flags: int) -> int | None:
         return None
 
 
-def _private(fd: int, flags: int, restore: list[tuple[int, int]]) -> int:
+def _private(fd: int, flags: int) -> int:
     """A private, non-blocking descriptor ≥ 3 for `fd`; a closed `fd` behaves like `/dev/null`."""
     try:
         os.fstat(fd)
@@ -52,7 +54,7 @@ def _private(fd: int, flags: int, restore: list[tuple[int, int]]) -> int:
         before = fcntl.fcntl(new, fcntl.F_GETFL)
         if not before & os.O_NONBLOCK:
             fcntl.fcntl(new, fcntl.F_SETFL, before | os.O_NONBLOCK)
-            restore.append((new, before))
+            _shared.append((new, before))
     return new
 
 
@@ -62,21 +64,20 @@ def take() -> Standard:
     spare = [null]
     while spare[-1] <= 2:  # a closed standard descriptor: keep its number occupied
         spare.append(os.dup(spare[-1]))
-    restore: list[tuple[int, int]] = []
-    stdin = _private(0, os.O_RDONLY, restore)
-    stdout = _private(1, os.O_WRONLY, restore)
+    stdin = _private(0, os.O_RDONLY)
+    stdout = _private(1, os.O_WRONLY)
     os.dup2(null, 0)
     os.dup2(2, 1)
     for fd in spare:
         if fd > 2:
             os.close(fd)
-    return Standard(stdin, stdout, tuple(restore))
+    return Standard(stdin, stdout)
 
 
-def give_back(standard: Standard) -> None:
+def give_back() -> None:
     """Put back the flags of shared descriptions: a shell whose terminal is left non-blocking
-    reads end of file at once."""
-    for fd, flags in standard.restore:
+    reads end of file at once. Safe at any time, also twice."""
+    for fd, flags in _shared:
         with contextlib.suppress(OSError):
             fcntl.fcntl(fd, fcntl.F_SETFL, flags)
 
@@ -84,7 +85,8 @@ def give_back(standard: Standard) -> None:
 def open_stderr() -> tuple[int, bool]:
     """A private descriptor for log records, and whether it never blocks by itself.
 
-    A pipe or terminal is opened anew, non-blocking; a file anew, appending. Where neither works
+    A pipe or terminal is opened anew, non-blocking, a file anew, appending; fds 1 and 2 become
+    the new description as well, so that not even C-level output blocks. Where that does not work
     (a socket, another user's terminal) it is a duplicate whose flags stay as they are, and the
     writer has to ask `poll` first.
     """
@@ -97,5 +99,8 @@ def open_stderr() -> tuple[int, bool]:
         flags |= os.O_APPEND
     if not stat.S_ISSOCK(mode):
         with contextlib.suppress(OSError):
-            return os.open("/proc/self/fd/2", flags), True
+            fd = os.open("/proc/self/fd/2", flags)
+            os.dup2(fd, 2)
+            os.dup2(fd, 1)
+            return fd, True
     return fcntl.fcntl(2, fcntl.F_DUPFD_CLOEXEC, 3), False

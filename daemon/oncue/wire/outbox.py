@@ -38,6 +38,7 @@ class Outbox:
         "_emptied",
         "_fd",
         "_queue",
+        "_waiting",
         "_wake",
         "bytes_written",
         "closed",
@@ -51,6 +52,7 @@ class Outbox:
         self._queue: deque[bytes | memoryview] = deque()
         self._blocked = False
         self._wake = trio.Event()
+        self._waiting = trio.CancelScope()
         self._emptied: trio.Event | None = None
         self.on_drained: Callable[[], None] | None = None
         self.max_bytes = max_bytes
@@ -135,6 +137,7 @@ class Outbox:
             self._queue.clear()
             self.size = 0
             self._wake.set()
+            self._waiting.cancel()
             if self._emptied is not None:
                 self._emptied.set()
 
@@ -148,10 +151,10 @@ class Outbox:
             await self._wake.wait()
             self._wake = trio.Event()
             while self._blocked and self.closed is None:
-                with trio.move_on_after(STALL_S) as scope:
+                with trio.move_on_after(STALL_S) as self._waiting:
                     await trio.lowlevel.wait_writable(self._fd)
-                if scope.cancelled_caught:
-                    self.close("stalled")
+                if self._waiting.cancelled_caught:
+                    self.close("stalled")  # unless it is closed already
                     break
                 self._blocked = False
                 self._write()
