@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, get_args
 
 import pytest
-from attrs import evolve
+from attrs import asdict, evolve
 
 from oncue.recall.events import (
     Delivered,
@@ -20,7 +20,9 @@ from oncue.recall.events import (
     StopSearch,
 )
 from oncue.recall.gates import cut_query, query_has
+from oncue.recall.lanes import Handle
 from oncue.recall.ledger import Ledger
+from oncue.recall.moves import Moves
 from oncue.recall.transitions import SHOWN, TRANSITIONS, Move, State
 from oncue.settings import MAX_QUERY_CHARACTERS, RecallSettings
 from oncue_protocol import (
@@ -72,6 +74,10 @@ class Book:
     def fast(self, recall_id: str, *names: str) -> None:
         self.said += self.ledger.fast_ready(recall_id, hits(*names), self.now)
 
+    def fast_sent(self, recall_id: str, *names: str) -> None:
+        self.fast(recall_id, *names)
+        self.poll()
+
     def settle(self, recall_id: str, *names: str, strategy: Any = "ranked") -> None:
         self.said += self.ledger.settled(recall_id, hits(*names), strategy, self.now)
 
@@ -117,6 +123,38 @@ def test_I10_every_state_and_move_is_in_the_table_and_ends_are_final() -> None:
         else:
             ends = (row["cancel"], row["replace"], row["expire"])
             assert ends == ("cancelled", "replaced", "expired")
+
+
+def handle_in(state: State) -> Handle:
+    return Handle(
+        recall_id="r1",
+        lane="main",
+        turn_id=None,
+        speculative=False,
+        acknowledged=False,
+        settings=SETTINGS,
+        limit=5,
+        started=0.0,
+        polled=0.0,
+        state=state,
+    )
+
+
+@pytest.mark.parametrize("move", get_args(Move))
+@pytest.mark.parametrize("state", get_args(State))
+def test_I10_an_illegal_move_changes_nothing(state: State, move: Move) -> None:
+    moves = Moves(plain_pack())
+    handle = handle_in(state)
+    before = asdict(handle, recurse=False)
+    target = TRANSITIONS[state].get(move)
+    assert moves._move(handle, move) is (target is not None)
+    assert handle.state == (target or state)
+    if target is None:
+        assert asdict(handle, recurse=False) == before
+        assert moves._illegal == 1
+        out: list[Output] = []
+        assert moves._end(handle, move, "client", 1.0, out) is False
+        assert out == []
 
 
 # ---- the truth table of §2 -------------------------------------------------------------------
@@ -206,7 +244,7 @@ def test_R12_terminal_event_says_stage_point_strategy_documents_and_latency() ->
 STAGES: dict[str, Callable[[Book, str], None]] = {
     "searching": lambda book, recall: None,
     "fast ready": lambda book, recall: book.fast(recall, "a"),
-    "fast sent": lambda book, recall: (book.fast(recall, "a"), book.poll(), None)[-1],
+    "fast sent": lambda book, recall: book.fast_sent(recall, "a"),
     "settled": lambda book, recall: book.settle(recall, "a", "b"),
 }
 

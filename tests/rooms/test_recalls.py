@@ -283,6 +283,17 @@ async def test_model_may_choose_what_the_ranker_did_not(nursery: trio.Nursery) -
     assert answer.delivery.documents[0].confidence == 0.0
 
 
+async def test_what_the_model_chooses_keeps_the_rankers_figures(nursery: trio.Nursery) -> None:
+    found = tuple(hit(f"/m/{number}.md", 0.9 - number / 100) for number in range(30))
+    desk = Desk(nursery, ScriptedFinder(found), ScriptedModel('{"ids": ["m21"]}'))
+    desk.start()
+    await settle()
+    answer = desk.poll()
+    assert answer.delivery is not None
+    (one,) = answer.delivery.documents
+    assert (one.path, one.confidence) == ("/m/20.md", pytest.approx(0.7))
+
+
 async def test_model_that_chooses_none_is_an_answer(nursery: trio.Nursery) -> None:
     desk = Desk(nursery, ScriptedFinder(hits("a")), ScriptedModel('{"ids": []}'))
     desk.start()

@@ -91,6 +91,8 @@ class Prefetch:
         """None: the search failed or hung, which was logged."""
         settings = order.settings
         limit = settings.fast_documents if order.speculative else order.limit
+        if wants_candidates:
+            limit = selector.MAX_CANDIDATES  # so that what the model chooses has its figures
         query = Query(
             text=order.query,
             limit=max(1, limit, settings.fast_documents),
