@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -54,7 +55,9 @@ def _chosen(environment: Mapping[str, str], name: str) -> Path | None:
 
 def _runtime(state: Path) -> Path:
     """platformdirs' runtime folder, unless its parent is missing or open to others (wire.md)."""
-    runtime = Path(platformdirs.user_runtime_dir(APPLICATION, appauthor=False))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that there is none is what we look for
+        runtime = Path(platformdirs.user_runtime_dir(APPLICATION, appauthor=False))
     parent = runtime.parent
     try:
         found = parent.stat()

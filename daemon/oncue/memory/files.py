@@ -80,7 +80,7 @@ def opened_folder(root: Root, parts: tuple[str, ...] = ()) -> Iterator[int]:
     fd = os.open(root.base, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         for part in (*root.below, *parts):
-            below = os.open(part, FOLDER, dir_fd=fd)
+            below = _enter(fd, part)
             os.close(fd)
             fd = below
         if os.fstat(fd).st_uid != os.geteuid():
@@ -88,6 +88,17 @@ def opened_folder(root: Root, parts: tuple[str, ...] = ()) -> Iterator[int]:
         yield fd
     finally:
         os.close(fd)
+
+
+def _enter(folder: int, part: str) -> int:
+    """Descriptor of a folder in a folder. A link is said to be one: with O_DIRECTORY the kernel
+    calls it no folder."""
+    try:
+        return os.open(part, FOLDER, dir_fd=folder)
+    except NotADirectoryError:
+        if stat.S_ISLNK(os.lstat(part, dir_fd=folder).st_mode):
+            raise UnfitFileError("link", MESSAGES["link"]) from None
+        raise
 
 
 @contextlib.contextmanager
@@ -98,11 +109,11 @@ def made_folder(root: Root, parts: tuple[str, ...] = ()) -> Iterator[int]:
     try:
         for part in (*root.below, *parts):
             try:
-                below = os.open(part, FOLDER, dir_fd=fd)
+                below = _enter(fd, part)
             except FileNotFoundError:
                 with contextlib.suppress(FileExistsError):
                     os.mkdir(part, 0o700, dir_fd=fd)
-                below = os.open(part, FOLDER, dir_fd=fd)
+                below = _enter(fd, part)
             os.close(fd)
             fd = below
         if os.fstat(fd).st_uid != os.geteuid():

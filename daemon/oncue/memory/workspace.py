@@ -88,7 +88,7 @@ def local_path(text: str) -> str | None:
     if text.startswith(("\\\\?\\", "//?/", "\\\\.\\")):
         text = text[4:]
         if text[:4].casefold() in ("unc\\", "unc/"):
-            text = "//" + text[4:]
+            return "//" + text[4:].replace("\\", "/")
     drive = _DRIVE.match(text)
     if drive is not None:
         rest = text[2:].replace("\\", "/").strip("/")
