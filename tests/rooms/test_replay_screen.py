@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from rich.cells import cell_len
 from rich.console import Console
 
-from oncue.replay import timeline
+from oncue.replay import picture, timeline
 from oncue.replay.commands import demo_command, model_line, replay_command, replay_main
 from oncue.replay.lender import schedule
 from oncue.replay.live import Screen
@@ -182,3 +182,25 @@ def test_a_file_that_may_not_be_read_is_refused_in_words(
     loop.symlink_to(loop)
     assert replay_main(loop) == 2
     assert str(loop) in capsys.readouterr().err
+
+
+def test_the_picture_fetches_nothing_and_names_no_machine() -> None:
+    album = picture.Album()
+    album.head = [("memory", "the demo's own")]
+    album.turns = TURNS
+    svg = picture.draw(album, Totals())
+    assert "<svg " in svg and "Roll&#160;back" in svg
+    assert "@font-face" not in svg and "url(http" not in svg
+    assert str(Path.home()) not in svg
+
+
+async def test_a_compaction_is_shown_after_the_turn_it_came_in() -> None:
+    out = io.StringIO()
+    screen = Screen(Console(file=out, width=100, _environ={}), 1)
+    with screen.start():
+        screen.turn_started(TURNS[4])
+        screen.noted("compacted", 4)
+        screen.tick(TURNS[4], 1.0)
+        screen.turn_ended(TURNS[4])
+    text = out.getvalue()
+    assert text.index("long") < text.index("history compacted")

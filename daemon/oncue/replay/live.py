@@ -24,6 +24,8 @@ class Screen:
         self.turns_done = 0
         self._live: Live | None = None
         self._pending: list[Text] = []
+        self._after: list[Text] = []
+        self._is_turn_live = False
         if console.is_terminal:
             self._live = Live(console=console, auto_refresh=False, transient=True)
 
@@ -48,7 +50,7 @@ class Screen:
             self._live.stop()
 
     def turn_started(self, turn: Turn) -> None:
-        pass
+        self._is_turn_live = True
 
     def stage_ready(self, turn: Turn, stage: str) -> None:
         pass
@@ -58,7 +60,10 @@ class Screen:
 
     def turn_ended(self, turn: Turn) -> None:
         self.turns_done += 1
+        self._is_turn_live = False
         self._pending.append(timeline.block(turn, self.console.width))
+        self._pending += self._after
+        self._after.clear()
 
     def noted(self, what: str, turn: int) -> None:
         said = {
@@ -66,7 +71,8 @@ class Screen:
             "reset": "history rewound or cleared: what was delivered is forgotten",
         }.get(what)
         if said:
-            self._pending.append(Text(f"    ┄┄ {said} ┄┄", style="magenta"))
+            line = Text(f"    ┄┄ {said} ┄┄", style="magenta")
+            (self._after if self._is_turn_live else self._pending).append(line)
 
     def tick(self, turn: Turn | None, now_s: float) -> None:
         self._flush()

@@ -86,6 +86,7 @@ def draw(album: Album, sums: Totals) -> str:
     from rich._export_format import CONSOLE_SVG_FORMAT
 
     form = _FONT_FAMILY.sub(FONTS, _FONT_FACES.sub("", CONSOLE_SVG_FORMAT))
+    form = form.replace("<svg ", '<svg xml:space="preserve" ', 1)  # some viewers trim spaces
     return console.export_svg(
         title="oncue demo (some of its turns)", theme=THEME, code_format=form, unique_id="oncue"
     )
