@@ -21,13 +21,13 @@ and ages never change again, so that the provider's prompt cache holds.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
 
 from attrs import evolve, frozen
 
 from oncue.ports import Document, Hit
 from oncue.recall.events import Draft
 from oncue.text import marker, tokens
+from oncue.times import rfc3339
 from oncue_protocol import DeliveredDocument, Delivery
 
 PREAMBLE = (
@@ -45,8 +45,6 @@ MIN_BODY_CHARS = 160
 STALE_S = 86_400.0
 """Older than a day: the reader is cautioned."""
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MAX_SECONDS = 253_402_300_799.0  # the last second of the year 9999
 _ORIGINS = {
     ("mine", "user"): "the user's memory for all projects",
     ("mine", "project"): "the user's memory of this project",
@@ -322,12 +320,6 @@ def _document(ready: Prepared, now: float) -> DeliveredDocument:
         modified=rfc3339(document.modified),
         truncated=bool(item.cut) or ready.short_description,
     )
-
-
-def rfc3339(seconds: float) -> str:
-    """A time as the protocol writes it, to the second; one outside the calendar is clamped."""
-    whole = min(max(seconds, 0.0), _MAX_SECONDS)
-    return (_EPOCH + timedelta(seconds=int(whole))).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _origin(document: Document) -> str:

@@ -14,8 +14,8 @@ from typing import Any
 from attrs import frozen
 
 from oncue.ports import Document
-from oncue.recall.render import rfc3339
 from oncue.text import marker
+from oncue.times import rfc3339
 from oncue_protocol import ModelGenerateParams, ModelMessage
 
 MAX_CANDIDATES = 200
