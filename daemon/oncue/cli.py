@@ -15,5 +15,4 @@ def main(argv: Sequence[str] | None = None) -> int:
         return serve.main(words[1:])
     from oncue.commands import oncue
 
-    oncue.main(args=words, prog_name="oncue")
-    return 0
+    return oncue.main(args=words, prog_name="oncue")

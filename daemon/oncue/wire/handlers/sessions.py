@@ -29,7 +29,7 @@ def session_open(peer: Peer, params: SessionOpenParams) -> Awaitable[SessionOpen
 
 
 async def _opened(peer: Peer, session: Session, resumed: bool) -> SessionOpenResult:
-    library = await peer.daemon.memories.of(session)
+    library = await (await peer.daemon.services()).memories.of(session)
     return SessionOpenResult(
         session_id=session.id,
         resumed=resumed,
@@ -51,7 +51,7 @@ async def session_list(peer: Peer, params: SessionListParams) -> SessionListResu
     """Open and resumable sessions, the latest first."""
     sessions = peer.daemon.sessions.known()
     if params.workspace is not None:
-        key = await peer.daemon.memories.key_of(params.workspace)
+        key = await (await peer.daemon.services()).memories.key_of(params.workspace)
         sessions = [s for s in sessions if s.workspace_key == key]
     return SessionListResult(sessions=tuple(s.summary(peer) for s in sessions))
 

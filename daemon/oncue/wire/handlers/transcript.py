@@ -46,7 +46,7 @@ def turn_did_end(peer: Peer, params: TurnDidEndParams) -> None:
 async def follow(peer: Peer, params: TranscriptFollowParams) -> TranscriptFollowResult:
     """Read an agent's own transcript file as it grows."""
     session = _driven(peer, params.session_id)
-    return await peer.daemon.followers.follow(session, params)
+    return await (await peer.daemon.services()).followers.follow(session, params)
 
 
 def _driven(peer: Peer, session_id: str) -> Session:
