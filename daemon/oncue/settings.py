@@ -58,8 +58,8 @@ class RecallSettings:
     safety_ceiling_ms: int = field(default=30_000, validator=_between(100, 600_000))
     """Against hangs alone; there is no time limit on a search (R5)."""
     min_confidence: float = field(default=0.55, validator=_between(0, 1))
-    """Below this the ranked list keeps silent: on the development set 0.55 finds .93 of what lies in
-    the words and is silent on .81 of the near misses (tests/eval)."""
+    """Below this the ranked list keeps silent: on the development set 0.55 finds .93 of what lies
+    in the words and is silent on .81 of the near misses (tests/eval)."""
     fast_min_confidence: float = field(default=0.7, validator=_between(0, 1))
     """The fast stage speaks before any model has looked, so it must be surer: .90 and .88 there."""
     session_byte_budget: int = field(default=0, validator=_between(0, 1 << 30))
