@@ -234,3 +234,14 @@ def test_the_command_is_looked_up_in_order(monkeypatch: pytest.MonkeyPatch) -> N
     assert daemon_command() == ("y", "--stdio")
     with pytest.raises(ValueError, match="empty"):
         daemon_command("")
+
+
+def test_the_client_never_imports_the_daemon_nor_an_lsp_library() -> None:
+    code = (
+        "import sys, oncue_client, oncue_client.blocking, oncue_client.__main__\n"
+        "print({'oncue', 'pygls', 'lsprotocol', 'asyncio', 'apsw'} & set(sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout == "set()\n"

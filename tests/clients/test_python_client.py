@@ -472,6 +472,8 @@ async def test_the_daemons_requests_are_served_once_each() -> None:
     }
     async with connect(scripted(script), model=model) as client:
         assert client.options.model_provider
+        asked = (await received(client))[0]["params"]["initializationOptions"]["oncue"]
+        assert asked["model"] == {"provider": "client"}
         for _ in range(3):
             await client.request("go")
             await trio.testing.wait_all_tasks_blocked()

@@ -10,7 +10,6 @@ import os
 import subprocess
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from typing import IO, Literal
 
 import trio
@@ -194,17 +193,18 @@ class Transport:
     async def close(self, *, grace_s: float) -> None:
         """End the process: end of file, then after `grace_s` SIGTERM, then SIGKILL; at most
         about three times `grace_s`. It is always reaped. Call it shielded."""
-        with trio.move_on_after(grace_s):
-            await self.close_input()
-            await self.process.wait()
-        for end in (self.process.terminate, self.process.kill):
-            if self.process.returncode is not None:
-                break
-            with suppress(ProcessLookupError):
-                end()
+        try:
             with trio.move_on_after(grace_s):
+                await self.close_input()
                 await self.process.wait()
-        await self.process.wait()
+            if self.process.returncode is None:
+                self.process.terminate()
+                with trio.move_on_after(grace_s):
+                    await self.process.wait()
+        finally:
+            if self.process.returncode is None:
+                self.process.kill()
+            await self.process.wait()
         with trio.move_on_after(min(grace_s, LAST_WORDS_S)):
             await self._stderr_done.wait()  # a grandchild may hold the pipe: hence the bound
         for stream in (self.process.stdin, self.process.stdout, self.process.stderr):

@@ -308,14 +308,15 @@ async def connect(
 
     `command`: see `daemon_command`. `env` is the whole environment (default: ours).
     `process_id`: the daemon ends when that process dies (default: this one; None: no watch).
-    `model`: serves `model/generate` and sets `modelProvider`. `trace` sees each frame's body,
+    `model`: serves `model/generate`; the daemon is told to use it. `trace` sees each frame's body,
     `tap` the bytes. `handshake_s` bounds `initialize`; `grace_s` bounds each step of the end.
 
     Raises `DaemonNotStarted`; what is raised inside passes unchanged (no exception group).
     """
     options = DEFAULT_OPTIONS if options is None else options
     if model is not None:
-        options = evolve(options, model_provider=True)
+        settings = {"model": {"provider": "client"}, **options.settings}
+        options = evolve(options, model_provider=True, settings=settings)
     arguments = daemon_command(command, env)
     transport = await Transport.start(arguments, cwd=cwd, env=env, stderr=stderr, tap=tap)
     client = Client(transport, options, trace, grace_s)
