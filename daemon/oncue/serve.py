@@ -35,11 +35,13 @@ def main(
     # never collecting would cost 7 MB.
     gc.set_threshold(20_000)
     from oncue import logs
+    from oncue.wire import lean
 
     logs.configure()
     code = 1
     try:
         _harden()
+        lean.prepare()
         code = _run(standard, client_pid, extra_handlers)
     except BaseException as error:
         sys.excepthook(type(error), error, error.__traceback__)

@@ -29,7 +29,7 @@ import trio
 from attrs import define, frozen
 from pygls.exceptions import JsonRpcException
 from pygls.feature_manager import assign_thread_attr, is_thread_function
-from pygls.protocol import JsonRPCProtocol
+from pygls.protocol.json_rpc import JsonRPCProtocol
 from structlog import get_logger
 
 from oncue.logs import describe
