@@ -17,12 +17,16 @@ from oncue.replay.recording import Recording, Survey
 from oncue.replay.report import Totals
 from oncue.replay.stage import Scope, Stage, build, copy_memory
 from oncue_client import Client, ClientError, connect
-from oncue_protocol import OncueError, OncueOptions
+from oncue_protocol import OncueError, OncueOptions, converter
 
 INDEXED_WITHIN_S = 10.0
 """Until copied memory files are found; a folder of 10,000 files takes about a second."""
 LOOK_AGAIN_S = 0.1
 """Where the file system cannot be watched, no notification comes (M10)."""
+SPOKEN = (
+    "transcript/didAppend", "recall/start", "recall/poll", "recall/peek", "turn/didEnd",
+    "recall/settled", "recall/ended", "model/generate",
+)  # fmt: skip
 NOTIFICATIONS = ("recall/settled", "recall/ended", "memory/didChange")
 
 
@@ -62,6 +66,7 @@ async def perform(
         model_provider=lender is not None,
         settings={"model": {"provider": "client" if lender is not None else "none"}},
     )
+    converter.prepare(SPOKEN)  # our own first use of a method is no round trip
     workspace = play.workspace or survey.info.workspace
     with build(workspace, play.memory, play.shown_memory) as stage:
         try:
