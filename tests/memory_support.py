@@ -136,7 +136,7 @@ def bad_files(folder: Path, outside: Path) -> dict[str, str | None]:
     put("bomb.md", alias_bomb(), "alias")
     put("tag.md", b"---\nname: !!python/object/apply:os.system [id]\n---\nbody", "tag")
     put("deep.md", b"---\nname: x\na: " + b"[" * 900 + b"]" * 900 + b"\n---\nbody", "depth")
-    put("long.md", b"---\nname: " + b"x" * 20_000 + b"\n---\nbody", "tooLong")
+    put("long.md", b"---\nname: x\nb: " + b"x" * 16_380 + b"\n---\nbody", "tooLong")
     put("twice.md", b"---\nname: a\nname: b\n---\nbody", "duplicateKey")
     put("large.md", b"---\nname: large\n---\n" + b"x" * (300 * 1024), "tooLarge")
     with (folder / "sparse.md").open("wb") as sparse:

@@ -98,6 +98,15 @@ def test_M5_broken_yaml_is_salvaged_and_reported_with_its_line() -> None:
     assert "line 3" in parsed.problems[0].message
 
 
+def test_M5_windows_quotes_and_control_characters_do_not_hide_the_rest() -> None:
+    data = b"---\nname: \x93Quoted\x94 \x07\ndescription: d\n---\nbody"
+    parsed = parse(data)
+    assert parsed.fields == {"name": "\ufffdQuoted\ufffd \ufffd", "description": "d"}
+    assert parsed.editable
+    changed = update(data, {"description": "e"}, None)
+    assert changed == data.replace(b"description: d", b"description: e")
+
+
 HOSTILE = {
     "aliases": (alias_bomb(), "alias"),
     "anchor alone": (b"---\na: &x y\n---\n", "alias"),

@@ -269,5 +269,4 @@ def is_unicode(name: str) -> bool:
 
 def printable(path: str) -> str:
     """A path fit for a message: what cannot be printed becomes U+FFFD."""
-    text = path.encode("utf-8", "replace").decode("utf-8")
-    return "".join(c if c.isprintable() else "\ufffd" for c in text)
+    return "".join(c if c.isprintable() else "\ufffd" for c in path)

@@ -140,7 +140,9 @@ def _unclosed(
     fields = _salvage(head.split("\n\n", 1)[0].split("\r\r", 1)[0].split("\r\n\r\n", 1)[0])
     if not any(key in fields for key in KNOWN_KEYS):
         return ParsedFile({}, normalise(text), problems, encoding, newline)
-    problem = Problem("unclosed", "front matter has no closing line `---`")
+    problem = Problem(
+        "unclosed", f"front matter has no closing line `---` in {MAX_FRONT_MATTER_BYTES} bytes"
+    )
     return ParsedFile(
         fields, normalise(text), (*problems, problem), encoding, newline, editable=False
     )

@@ -90,6 +90,5 @@ def locate(roots: Sequence[Root], path: str, *, new_name: bool = False) -> tuple
 
 
 def _outside(path: str, why: str) -> OutsideRoots:
-    shown = path[:200].encode("utf-8", "replace").decode("utf-8")
-    printable = "".join(c if c.isprintable() else "\ufffd" for c in shown)
+    printable = "".join(c if c.isprintable() else "\ufffd" for c in path[:200])
     return OutsideRoots(f"path {printable!r} {why}: name a .md file inside the memory roots")

@@ -44,6 +44,7 @@ class Read:
 
 def read_yaml(inner: str) -> Read:
     """Events of libyaml to plain text values; anything clever is refused before it costs."""
+    inner = _UNPRINTABLE.sub("\ufffd", inner)
     loader = yaml.CSafeLoader(inner)
     try:
         return _from_events(loader, inner)
@@ -135,6 +136,8 @@ def _from_events(loader: yaml.CSafeLoader, inner: str) -> Read:
     return Read(root.pairs, tuple(key_lines), block_style, tuple(problems))
 
 
+_UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""What YAML does not take; Latin-1 text from Windows is full of it."""
 _NULLS = frozenset(("", "~", "null", "Null", "NULL"))
 
 
