@@ -9,7 +9,8 @@
      big        COUNT requests `EXTRA` with 1 MB of text, one at a time
      cancel     COUNT times: request `EXTRA` (which sleeps), then $/cancelRequest; time from there to the answer
      recall     COUNT times: recall/start, wait for recall/settled, then time one recall/poll (EXTRA: workspace)
-     crowd      as rtt, beside 100 requests `test/sleep` in flight and one CPU-bound thread (`test/burn`)
+     crowd      COUNT polls, beside 100 requests `test/sleep` in flight and one CPU-bound thread (`test/burn`)
+                (EXTRA: workspace)
      spawn      COUNT is ignored: time from spawn to the answer of initialize, resident memory after 1 s
 */
 #define _GNU_SOURCE
@@ -199,6 +200,10 @@ int main(int argc, char **argv) {
         printf("{\"scenario\":\"spawn\",\"ms\":%.1f,\"rss_mb\":%.1f}\n", initialised / 1e3, (double)rss_kb() / 1024);
     } else if (!strcmp(scenario, "rtt") || !strcmp(scenario, "crowd")) {
         if (scenario[0] == 'c') {
+            snprintf(params, sizeof params, "{\"sessionId\":\"bench\",\"workspace\":\"%s\"}", extra);
+            receive_answer(&length, request("session/open", params));
+            extra = "recall/poll";
+            strcpy(params, "{\"sessionId\":\"bench\",\"point\":\"toolResult\"}");
             receive_answer(&length, request("test/burn", "{}"));
             for (int i = 0; i < 100; i++) request("test/sleep", "{\"seconds\":600}");
         }
