@@ -91,7 +91,9 @@ class Daemon:
         peer.nursery.start_soon(watch)
 
     def stop(self, reason: str) -> None:
-        """End every connection soon. Never waits."""
+        """End every connection soon. Never waits. Recalls end first, while their clients can still
+        be told (R12)."""
+        self.sessions.shut_down()
         for peer in self.peers.values():
             peer.end(reason)
 

@@ -70,8 +70,10 @@ def initialized(peer: Peer, params: InitializedParams) -> None:
 
 
 def shutdown(peer: Peer, params: object) -> None:
-    """Cancel what runs; the answer is on its way before anything closes (D07)."""
+    """Cancel what runs, recalls included, which over stdio are all there are; the answer is on its
+    way before anything closes (D07)."""
     peer.shut_down()
+    peer.daemon.sessions.shut_down()
 
 
 def exit_(peer: Peer, params: object) -> None:
