@@ -24,7 +24,6 @@ from oncue.times import rfc3339
 from oncue.transcript.state import Applied, Resync, Transcript
 from oncue_protocol import (
     MAIN_LANE,
-    LimitExceeded,
     OncueOptions,
     RecallEndedParams,
     RecallSettledParams,
@@ -43,7 +42,7 @@ from oncue_protocol import (
 from oncue_protocol.sessions import Lifetime, Role
 
 MAX_TRANSCRIPT_LANES = 256
-"""Lanes whose messages are kept in sync: subagents of a day; the oldest makes room."""
+"""Lanes whose messages are kept in sync: subagents of a day; the one unused longest makes room."""
 
 
 class Client(Protocol):
@@ -102,6 +101,9 @@ class Session:
         self.is_open = True
         self.opened = wall()
         self.last_active = self.opened
+        self.touched = trio.current_time()
+        """When somebody last spoke to it: monotonic, so that neither a set clock nor a night in
+        which the machine slept looks like idleness."""
         self.timeline = Timeline()
         self._wall = wall
         self._settings = settings
@@ -122,6 +124,11 @@ class Session:
 
     # ---- who is there ----------------------------------------------------------------------
 
+    def touch(self) -> None:
+        """Somebody spoke to this session."""
+        self.last_active = self._wall()
+        self.touched = trio.current_time()
+
     @property
     def settings(self) -> ConnectionSettings:
         """Those of the newest driver, also after it has left."""
@@ -133,6 +140,7 @@ class Session:
     def join(self, client: Client, role: Role) -> None:
         """Add a connection. A driver of a `connection` session takes over: the older one looks
         on from now on and is told; processes of a `detached` session are all drivers."""
+        self.touch()
         if role == "observer":
             if client.id not in self._drivers:
                 self._observers[client.id] = client
@@ -148,10 +156,14 @@ class Session:
         self._settings = client.settings
 
     def leave(self, client: Client) -> bool:
-        """A connection has ended. True: with it this session ends."""
+        """A connection has ended. True: with it this session ends, because its driver has left, or
+        the last one who looked on where nobody ever drove."""
+        role = self.role_of(client)
         self._observers.pop(client.id, None)
-        was_driver = self._drivers.pop(client.id, None) is not None
-        return self.is_open and was_driver and self.lifetime == "connection"
+        self._drivers.pop(client.id, None)
+        if role is None or not self.is_open or self.lifetime != "connection":
+            return False
+        return role == "driver" or not (self._drivers or self._observers)
 
     def role_of(self, client: Client) -> Role | None:
         """What the connection is in this session."""
@@ -186,7 +198,7 @@ class Session:
 
     def apply(self, params: TranscriptDidAppendParams) -> Applied | Resync:
         """Messages of the client or of a followed file."""
-        self._touch()
+        self.touch()
         transcript = self._transcript(params.lane)
         outcome = transcript.append(params.messages, params.after_message_id)
         if isinstance(outcome, Applied) and outcome.last_message_id is not None:
@@ -195,7 +207,7 @@ class Session:
 
     def did_reset(self, params: TranscriptDidResetParams) -> None:
         """`transcript/didReset`: ids are forgotten, recalls end."""
-        self._touch()
+        self.touch()
         for transcript in self._transcripts.values():
             transcript.reset()
         self._turns.clear()
@@ -204,13 +216,13 @@ class Session:
 
     def will_compact(self) -> None:
         """`transcript/willCompact`: no delivery until it is done."""
-        self._touch()
+        self.touch()
         self.recalls.will_compact()
         self._note("compactionStarted")
 
     def did_compact(self, params: TranscriptDidCompactParams) -> None:
         """`transcript/didCompact`: bases are set again, bodies may be recalled again."""
-        self._touch()
+        self.touch()
         for transcript in self._transcripts.values():
             transcript.compact(params.kept_from_message_id, params.context_tokens)
         self.recalls.did_compact(
@@ -220,7 +232,7 @@ class Session:
 
     def turn_ended(self, params: TurnDidEndParams) -> None:
         """`turn/didEnd`: the turn is over, and its recall with it."""
-        self._touch()
+        self.touch()
         live = self._turns.get(params.lane)
         if params.turn_id is None or params.turn_id == live:
             self._turns.pop(params.lane, None)
@@ -232,14 +244,9 @@ class Session:
     # ---- recall ----------------------------------------------------------------------------
 
     def prepare(self, params: RecallStartParams) -> RecallStartParams:
-        """A start as recall shall see it: without text that we injected ourselves (recall.md §6);
-        also notes the turn that it opens."""
-        self._touch()
-        if not params.speculative:
-            self._turns[params.lane] = params.turn_id
-            self._note("turnStarted", lane=params.lane, turn_id=params.turn_id)
-            if len(self._turns) > MAX_TRANSCRIPT_LANES:
-                del self._turns[next(iter(self._turns))]
+        """A start as recall shall see it: without text that we injected ourselves (recall.md
+        §6)."""
+        self.touch()
         if marker.contains(params.query):
             return evolve(params, query=marker.strip(params.query))
         return params
@@ -263,7 +270,7 @@ class Session:
             self.is_open = True
             self.recalls.reopen()
             self._note("sessionOpened", reason="resumed")
-        self._touch()
+        self.touch()
 
     # ---- looks -----------------------------------------------------------------------------
 
@@ -299,22 +306,24 @@ class Session:
 
     # ---- inside ----------------------------------------------------------------------------
 
-    def _touch(self) -> None:
-        self.last_active = self._wall()
-
     def _transcript(self, lane: str) -> Transcript:
-        transcript = self._transcripts.get(lane)
-        if transcript is None:
-            if len(self._transcripts) >= MAX_TRANSCRIPT_LANES:
-                raise LimitExceeded(
-                    f"a session keeps {MAX_TRANSCRIPT_LANES} lanes in sync; "
-                    "reset the session, or use fewer lanes",
-                    limit="transcriptLanes",
-                    value=MAX_TRANSCRIPT_LANES,
-                    sent=MAX_TRANSCRIPT_LANES + 1,
-                )
-            transcript = self._transcripts[lane] = Transcript()
+        if lane == MAIN_LANE:
+            return self._transcripts[MAIN_LANE]
+        # The latest used is the last; who comes back after having made room is asked for a resync.
+        transcript = self._transcripts.pop(lane, None) or Transcript()
+        self._transcripts[lane] = transcript
+        if len(self._transcripts) > MAX_TRANSCRIPT_LANES:
+            del self._transcripts[next(one for one in self._transcripts if one != MAIN_LANE)]
         return transcript
+
+    def _turn_started(self, lane: str, turn_id: str | None) -> None:
+        """A recall has started; one more in the same turn opens no other."""
+        known = turn_id is not None and self._turns.get(lane) == turn_id
+        self._turns[lane] = turn_id
+        if len(self._turns) > MAX_TRANSCRIPT_LANES:
+            del self._turns[next(iter(self._turns))]
+        if not known:
+            self._note("turnStarted", lane=lane, turn_id=turn_id)
 
     def _generator(self) -> Generator | None:
         """The model of the newest driver that lends one and wants it used."""
@@ -338,6 +347,7 @@ class Session:
         the timeline: they would push everything else out of it."""
         if isinstance(event, Started):
             if not event.speculative:
+                self._turn_started(event.lane, event.turn_id)
                 self._note(
                     "recallStarted",
                     lane=event.lane,

@@ -50,9 +50,14 @@ class Sessions:
         self._owners: dict[str, proc.Identity] = {}
 
     def open(
-        self, client: Client, params: SessionOpenParams, workspaces: tuple[str, ...]
+        self,
+        client: Client,
+        params: SessionOpenParams,
+        workspaces: tuple[str, ...],
+        fallback: tuple[str, ...] = (),
     ) -> tuple[Session, bool]:
-        """(session, whether it was known). Raises LimitExceeded."""
+        """(session, whether it was known). `workspaces`: as asked for, by a driver only;
+        `fallback`: for a session that has none yet. Raises LimitExceeded."""
         session_id = params.session_id or secrets.token_hex(16)
         session = self._open.get(session_id)
         resumed = session is not None
@@ -68,12 +73,14 @@ class Sessions:
             session = self._closed.pop(session_id, None)
             resumed = session is not None
             if session is None:
-                session = self._new(session_id, params, workspaces)
+                session = self._new(session_id, params, workspaces or fallback)
             else:
                 session.reopen(lifetime=params.lifetime, title=params.title)
             self._open[session_id] = session
-        if workspaces:
+        if params.role == "driver" and workspaces:
             session.workspaces = workspaces
+        elif not session.workspaces:
+            session.workspaces = workspaces or fallback
         session.join(client, params.role)
         if params.owner_pid is not None:
             self._own(session_id, params.owner_pid)
@@ -139,7 +146,7 @@ class Sessions:
         """Close detached sessions that idle or whose owner died, as long as the daemon lives."""
         while True:
             await trio.sleep(SWEEP_S)
-            now = self._wall()
+            now = trio.current_time()
             for session in list(self._open.values()):
                 if session.lifetime != "detached":
                     continue
@@ -147,7 +154,7 @@ class Sessions:
                 if owner is not None and not proc.is_alive(owner):
                     log.info("session closed", reason="owner died", session=session.id)
                     self.close(session.id)
-                elif now - session.last_active > IDLE_S:
+                elif now - session.touched > IDLE_S:
                     log.info("session closed", reason="idle", session=session.id)
                     self.close(session.id)
 

@@ -42,6 +42,7 @@ def recall_poll(
     """Take what is ready; with `waitMs` as a task."""
     session = peer.daemon.sessions.get(params.session_id)
     session.require_driver(peer)
+    session.touch()
     if params.wait_ms > 0:
         return session.recalls.poll_and_wait(params)
     return session.recalls.poll(params)
@@ -68,7 +69,8 @@ def recall_cancel(peer: Peer, params: RecallCancelParams) -> RecallCancelResult:
 def recall_acknowledge(peer: Peer, params: RecallAcknowledgeParams) -> None:
     """The model took a delivery, or did not."""
     for session in peer.daemon.sessions.of(peer):
-        if session.recalls.acknowledge(params.delivery_id, params.accepted):
+        drives = session.role_of(peer) == "driver"  # an observer never takes a result away
+        if drives and session.recalls.acknowledge(params.delivery_id, params.accepted):
             return
     log.info("acknowledgement of no open delivery", delivery=params.delivery_id)
 

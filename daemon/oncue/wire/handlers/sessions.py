@@ -24,7 +24,7 @@ def session_open(peer: Peer, params: SessionOpenParams) -> Awaitable[SessionOpen
     """The session exists as soon as this returns, so that a client may send what follows in the
     same write; finding its workspace on disk is a task."""
     workspaces = params.workspaces or ((params.workspace,) if params.workspace else ())
-    session, resumed = peer.daemon.sessions.open(peer, params, workspaces or peer.workspaces)
+    session, resumed = peer.daemon.sessions.open(peer, params, workspaces, peer.workspaces)
     return _opened(peer, session, resumed)
 
 
