@@ -379,6 +379,36 @@ def test_R4_cancel_overtakes_its_start() -> None:
     assert book.poll(recall_id="mine").outcome == "none"
 
 
+def test_R4_an_early_abort_or_cancel_counts_once() -> None:
+    book = Book()
+    book.turn_ended("aborted", "t1")
+    assert book.start(turn_id="t1").state == "cancelled"
+    assert book.start(turn_id="t1").state == "pending"
+    book.cancel(recall_id="c")
+    assert book.start(recall_id="c").state == "cancelled"
+    for _ in range(33):  # even its tombstone is gone
+        book.start()
+    assert book.start(recall_id="c").state == "pending"
+
+
+def test_R4_a_reset_forgets_early_aborts() -> None:
+    book = Book()
+    book.turn_ended("aborted", "t1")
+    book.said += book.ledger.did_reset(book.now)
+    assert book.start(turn_id="t1").state == "pending"
+
+
+def test_completed_turn_that_leaves_refined_documents_had_no_safe_point() -> None:
+    for left, reason in (("ab", "noSafeDeliveryPoint"), ("a", "alreadyDelivered")):
+        book = Book()
+        recall = book.start().recall_id
+        book.fast(recall, "a")
+        book.poll()
+        book.settle(recall, *left)
+        book.turn_ended("completed")
+        assert book.ended(recall).reason == reason
+
+
 def test_R4_early_cancels_are_32() -> None:
     book = Book()
     for number in range(33):
@@ -589,6 +619,16 @@ def test_R10_fast_sent_documents_may_come_again_after_a_compaction() -> None:
     assert book.poll().outcome == "pending"  # a stage goes out once, all the same (I11)
     book.settle(recall, "a", "b")
     assert paths(book.poll("toolResult")) == ["/m/a.md", "/m/b.md"]
+
+
+def test_R10_after_a_reset_no_message_is_known() -> None:
+    book = Book()
+    book.ledger.message_seen("main", "m1")
+    book.said += book.ledger.did_reset(book.now)
+    book.settle(book.start().recall_id, "a")
+    book.poll()
+    book.ledger.did_compact(lambda message: message == "m1")
+    assert book.ledger.surfaced() == frozenset()
 
 
 @pytest.mark.parametrize("end", ["didCompact", "didReset", "next turn"])

@@ -47,7 +47,8 @@ class Desk:
         self.nursery = nursery
         self.wall = NOW
         self.events: list[RecallEvent] = []
-        self.settings = RecallSettings(**settings)
+        gates = {"min_confidence": 0.25, "fast_min_confidence": 0.5}
+        self.settings = RecallSettings(**{**gates, **settings})
         self.acknowledged = acknowledged
         numbers = itertools.count(1)
         self.recalls = Recalls(
@@ -781,7 +782,9 @@ async def test_refused_delivery_wakes_whoever_waits(
         assert desk.recalls.acknowledge(first.delivery.delivery_id, False)
 
     nursery.start_soon(refuse)
+    began = trio.current_time()
     second = await desk.wait(1_000)
+    assert trio.current_time() - began == pytest.approx(0.3)
     assert names(second) == ["a"]
     assert second.delivery is not None
     assert second.delivery.text != first.delivery.text  # a fence of its own

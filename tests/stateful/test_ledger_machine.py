@@ -438,6 +438,11 @@ class LedgerMachine(RuleBasedStateMachine):
             assert self.ledger.surfaced(lane) == expected
 
     @invariant()
+    def only_open_offers_are_kept(self) -> None:
+        open_offers = {one.offer[0] for one in self.model.values() if one.live and one.offer}
+        assert set(self.ledger._offers) == open_offers
+
+    @invariant()
     def live_shows_the_state(self) -> None:
         for lane in LANES:
             one = self.slots.get((lane, False))
@@ -463,8 +468,8 @@ def test_I9_I14_ledger_agrees_with_its_reference() -> None:
     run_state_machine_as_test(
         LedgerMachine,
         settings=settings(
-            max_examples=120,
-            stateful_step_count=40,
+            max_examples=200,
+            stateful_step_count=50,
             deadline=None,
             suppress_health_check=list(HealthCheck),
         ),

@@ -70,7 +70,6 @@ class Moves:
         if handle.offer is not None:
             self._offers.pop(handle.offer.delivery.delivery_id, None)
             handle.offer = None
-        handle.fast = handle.refined = ()
         slot = self._lanes.of(handle).slot(handle.speculative)
         slot.live = None
         ended = EndedRecall(recall_id=handle.recall_id, state=handle.shown, reason=reason)

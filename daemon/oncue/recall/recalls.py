@@ -244,11 +244,11 @@ class Recalls:
         )
 
     def _prepare(self, order: StartSearch, hit: Hit) -> None:
-        if order.recall_id in self._searches:  # else it has ended, and nobody would clear it
-            ready = self._prepared.setdefault(order.recall_id, {})
-            path = hit.document.path
-            if path not in ready:
-                ready[path] = prepare(hit, order.settings.max_document_chars)
+        """Never for a recall that has ended: its search is cancelled, and prefetch looks first."""
+        ready = self._prepared.setdefault(order.recall_id, {})
+        path = hit.document.path
+        if path not in ready:
+            ready[path] = prepare(hit, order.settings.max_document_chars)
 
     def _obey(self, outputs: list[Output]) -> None:
         for output in outputs:
