@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Literal, Protocol
 
 from attrs import field, frozen
+
 from oncue_protocol import ModelGenerateParams, ModelGenerateResult
 
 Scope = Literal["user", "project"]
