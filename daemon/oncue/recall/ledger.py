@@ -18,16 +18,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
-from attrs import define, evolve
+from attrs import evolve
 
 from oncue.ports import Hit
+from oncue.recall.answers import Answers
 from oncue.recall.bounded import Newest
 from oncue.recall.events import FastReady, Output, Pack, Settled, Started, StartSearch
 from oncue.recall.gates import cut_query, query_has
 from oncue.recall.lanes import Handle, Tombstone
 from oncue.recall.moves import LedgerStatistics, Moves
 from oncue.recall.transitions import TURN_ENDS
-from oncue.settings import MAX_EARLY_CANCELS, MAX_POLL_TOKENS, RecallSettings
+from oncue.settings import MAX_EARLY_CANCELS, RecallSettings
 from oncue_protocol import (
     MAIN_LANE,
     LiveRecall,
@@ -43,14 +44,6 @@ from oncue_protocol import (
 )
 
 
-@define(eq=False)
-class _Answers:
-    """What was answered under one poll token."""
-
-    start: RecallStartResult | None = None
-    poll: RecallPollResult | None = None
-
-
 class Ledger(Moves):
     """All recalls of one session."""
 
@@ -58,7 +51,7 @@ class Ledger(Moves):
         super().__init__(pack)
         self._early_cancels: Newest[str, None] = Newest(MAX_EARLY_CANCELS)
         self._early_aborts: Newest[tuple[str, str], None] = Newest(MAX_EARLY_CANCELS)
-        self._answers: Newest[str, _Answers] = Newest(MAX_POLL_TOKENS)
+        self._answers = Answers()
         self._closed = False
 
     # ---- what clients ask ------------------------------------------------------------------
@@ -132,15 +125,15 @@ class Ledger(Moves):
         answer = RecallStartResult(
             recall_id=handle.recall_id, state=handle.shown, replaced=replaced_id
         )
-        self._remember_start(params.poll_token, answer)
+        self._answers.keep_start(params.poll_token, answer)
         return answer, out
 
     def poll(self, params: RecallPollParams, now: float) -> tuple[RecallPollResult, list[Output]]:
         """Take what is ready (recall.md §2, the table). The same poll token again gives the same
         answer object. Raises RecallNotFound for a `recall_id` never seen."""
-        answers = self._answers.get(params.poll_token) if params.poll_token else None
-        if answers is not None and answers.poll is not None:
-            return answers.poll, []
+        known = self._answers.poll(params.poll_token)
+        if known is not None:
+            return known, []
         out: list[Output] = []
         found = self._find(params.lane, params.recall_id, now, out)
         if isinstance(found, Handle):
@@ -148,18 +141,13 @@ class Ledger(Moves):
             answer = self._take(found, params.point, now, out)
         else:
             answer = _none(found)
-        if params.poll_token:
-            if answers is None:
-                self._answers.put(params.poll_token, _Answers(poll=answer))
-            else:
-                answers.poll = answer
+        self._answers.keep_poll(params.poll_token, answer)
         return answer, out
 
     def awaited(self, params: RecallPollParams, now: float) -> str | None:
         """The live recall for which `poll` would answer `pending` just now; None: ask at once.
         Counts as asking (R13). Raises RecallNotFound."""
-        answers = self._answers.get(params.poll_token) if params.poll_token else None
-        if answers is not None and answers.poll is not None:
+        if self._answers.poll(params.poll_token) is not None:
             return None
         found = self._find(params.lane, params.recall_id, now, None)
         if not isinstance(found, Handle) or now >= found.expires:
@@ -398,32 +386,21 @@ class Ledger(Moves):
     ) -> RecallStartResult:
         """The answer of a start that waited for its first poll. Whoever repeats the start with
         its token gets this very answer, also where both waited side by side."""
-        known = self._answers.get(token) if token else None
-        if known is not None and known.start is not None and known.start.poll is not None:
-            return known.start
+        known = self._answers.start(token)
+        if known is not None and known.poll is not None:
+            return known
         found = self._lanes.find(answer.recall_id)
         state = answer.state
         if found is not None:
             state = found.shown if isinstance(found, Handle) else found.ended.state
         whole = evolve(answer, state=state, poll=first)
-        self._remember_start(token, whole)
+        self._answers.keep_start(token, whole)
         return whole
 
-    def _remember_start(self, token: str | None, answer: RecallStartResult) -> None:
-        if token:
-            answers = self._answers.get(token)
-            if answers is None:
-                answers = _Answers()
-                self._answers.put(token, answers)
-            answers.start = answer
-
     def _known_start(self, params: RecallStartParams) -> RecallStartResult | None:
-        if params.poll_token:
-            answers = self._answers.get(params.poll_token)
-            if answers is not None and answers.start is not None:
-                return answers.start
-        if params.recall_id is None:
-            return None
+        known = self._answers.start(params.poll_token)
+        if known is not None or params.recall_id is None:
+            return known
         found = self._lanes.find(params.recall_id)
         if found is None:
             return None
