@@ -22,7 +22,7 @@ import enum
 import inspect
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
-from types import CoroutineType
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import trio
@@ -69,6 +69,7 @@ pending one of its own for the response."""
 THREADS: Final = 8
 """Worker threads of `@thread` handlers, in the whole process."""
 
+_SERVING: Final = Stage.SERVING  # looked up for every message; a member of an enum costs more
 _thread_limiter: trio.CapacityLimiter | None = None
 
 
@@ -104,6 +105,11 @@ class Route:
     method: str
     call: Handler
     kind: Kind
+    is_inline: bool
+    structure: Callable[[Any], Any]
+    """Parameters as they came → what the handler takes; raises `InvalidParams`."""
+    result: type[Any] | None
+    """Class of what an inline handler returns when there is nothing to wait for."""
     is_request: bool
     is_notification: bool
 
@@ -171,6 +177,9 @@ class Rpc(JsonRPCProtocol):
                 name,
                 bound,
                 kind,
+                kind is Kind.INLINE,
+                structure=_as_object if row is None else partial(converter.structure_params, name),
+                result=None if row is None else row.result,
                 is_request=row is None or row.kind == "request",
                 is_notification=row is None or row.kind == "notification" or row.also_notification,
             )
@@ -214,7 +223,7 @@ class Rpc(JsonRPCProtocol):
             return
         route = self._routes.get(method)
         stage = self._peer.stage
-        if stage is not Stage.SERVING or method == "initialize":
+        if stage is not _SERVING or method == "initialize":
             error_now = _out_of_order(stage, method)
             if error_now is not None:
                 self._refuse(msg_id, error_now)
@@ -222,18 +231,22 @@ class Rpc(JsonRPCProtocol):
         if route is None or not route.is_request:
             self._refuse(msg_id, MethodNotFound(f"no method '{method[:200]}' here"))
             return
-        if self._is_congested() and method != "shutdown":
+        if (
+            (self._held or self._outbox.size > HIGH_WATER)
+            and method != "shutdown"
+            and self._is_congested()
+        ):
             self._hold(msg_id, route, raw)
             return
         self._execute(msg_id, route, raw)
 
     def _execute(self, msg_id: MessageId, route: Route, raw: Any) -> None:
         try:
-            params = self._structure(route.method, raw)
+            params = route.structure(raw)
             work: Any = None
-            if route.kind is Kind.INLINE:
+            if route.is_inline:
                 work = route.call(params)
-                if work.__class__ is not CoroutineType and not hasattr(work, "__await__"):
+                if work.__class__ is route.result or not hasattr(work, "__await__"):
                     self._answer(msg_id, work)
                     return
         except BaseException as error:
@@ -299,7 +312,7 @@ class Rpc(JsonRPCProtocol):
             self._cancel(raw)
             return
         stage = self._peer.stage
-        if stage is not Stage.SERVING and method != "exit":
+        if stage is not _SERVING and method != "exit":
             return
         route = self._routes.get(method)
         if route is None or not route.is_notification:
@@ -311,11 +324,11 @@ class Rpc(JsonRPCProtocol):
 
     def _execute_notification(self, route: Route, raw: Any) -> None:
         try:
-            params = self._structure(route.method, raw)
+            params = route.structure(raw)
             work: Any = None
-            if route.kind is Kind.INLINE:
+            if route.is_inline:
                 work = route.call(params)
-                if work.__class__ is not CoroutineType and not hasattr(work, "__await__"):
+                if work is None or not hasattr(work, "__await__"):
                     return
             self._peer.nursery.start_soon(self._run_notification, route, params, work)
         except BaseException as error:
@@ -328,12 +341,6 @@ class Rpc(JsonRPCProtocol):
         except Exception as error:
             self.counters.errors += 1
             log.warning("notification failed", method=route.method, **describe(error))
-
-    def _structure(self, method: str, raw: Any) -> Any:
-        """The params class's instance; methods outside the table get the object itself."""
-        if method in METHODS:
-            return converter.structure_params(method, raw)
-        return raw or {}
 
     # Cancellation
 
@@ -562,6 +569,11 @@ async def _call(route: Route, params: Any, work: Any) -> Any:
             route.call, params, abandon_on_cancel=True, limiter=thread_limiter()
         )
     return await route.call(params)
+
+
+def _as_object(raw: Any) -> Any:
+    """Parameters of a method outside the table: the object itself, {} where there is none."""
+    return raw or {}
 
 
 def _drop(work: Awaitable[Any] | None) -> None:
