@@ -259,7 +259,8 @@ def totals(sums: Totals) -> RenderableType:
         f"{sums.turns} turns, {sums.recalls} recalls: {sums.documents} documents in "
         f"{sums.deliveries_at_prompt + sums.deliveries_at_tools} deliveries "
         f"({sums.deliveries_at_prompt} at the prompt, {sums.deliveries_at_tools} at a tool round); "
-        f"{sums.silent} times nothing to say, {sums.stopped} searches stopped with their turn\n"
+        f"{_plural(sums.silent, 'time')} nothing to say, "
+        f"{_plural(sums.stopped, 'search', 'searches')} stopped with their turn\n"
     )
     start, first, poll = sums.starts.spread(), sums.first_polls.spread(), sums.polls.spread()
     for name, spread in (
@@ -288,8 +289,8 @@ def totals(sums: Totals) -> RenderableType:
     )
 
 
-def _plural(count: int, noun: str) -> str:
-    return f"{count} {noun}" + ("" if count == 1 else "s")
+def _plural(count: int, one: str, many: str | None = None) -> str:
+    return f"{count} {one if count == 1 else many or one + 's'}"
 
 
 def finite(milliseconds: float | None) -> float | None:
