@@ -156,15 +156,25 @@ class LibraryFinder:
     async def find(self, query: Query, *, wants_candidates: bool = False) -> Found:
         """See `ports.Finder`. Raises `StoreUnavailable` where the index cannot be read at all."""
         try:
-            await self._first_scan()
             words = await _in_thread(ranking.rank_query, query.text)
             roots = tuple(root for root in self.library.roots if query.scope in (None, root.scope))
-            asked = await self.library.store.read(
-                partial(_ask, roots=roots, words=words, query=query, recent=wants_candidates)
-            )
+            asked = await self._ask(roots, words, query, wants_candidates)
             return await _in_thread(self._rank, query, words, asked, wants_candidates)
         finally:
             self.library.refresh_soon()
+
+    async def _ask(
+        self, roots: tuple[Root, ...], words: RankQuery, query: Query, recent: bool
+    ) -> _Asked:
+        store = self.library.store
+        ask = partial(_ask, roots=roots, words=words, query=query, recent=recent)
+        await self._first_scan()
+        generation = store.generation
+        asked = await store.read(ask)
+        if store.generation == generation:
+            return asked
+        await self._first_scan()  # it was damaged and begun anew: empty until it was scanned
+        return await store.read(ask)
 
     async def _first_scan(self) -> None:
         for of in self.library.indexes:

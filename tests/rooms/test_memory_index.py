@@ -11,6 +11,7 @@ import apsw
 import attrs
 import pytest
 import trio
+import trio.testing
 
 from memory_support import ANALYST, Room, bad_files, memory, room
 from oncue.finder import LibraryFinder, Prepared
@@ -132,6 +133,29 @@ async def test_refreshes_at_the_same_time_are_shared(
             for _ in range(10):
                 nursery.start_soon(of.refresh)
         assert scans <= 2
+
+
+async def test_who_waits_behind_a_cancelled_refresh_gets_a_whole_one(tmp_path: Path) -> None:
+    async with room(tmp_path) as here:
+        for n in range(100):
+            here.put(f"m{n}.md", memory(f"m{n}", "heron"))
+        of = here.library.indexes[0]
+        scope = trio.CancelScope()
+
+        async def cancelled() -> None:
+            with scope:
+                await of.refresh()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(of.refresh)
+            await trio.testing.wait_all_tasks_blocked()
+            nursery.start_soon(cancelled)
+            await trio.testing.wait_all_tasks_blocked()
+            here.put("late.md", memory("late", "stork"))
+            nursery.start_soon(of.refresh)
+            await trio.testing.wait_all_tasks_blocked()
+            scope.cancel()
+        assert await titles(here, "stork") == ["late"]
 
 
 async def test_D36_no_transaction_spans_files_or_is_large(

@@ -18,6 +18,7 @@ import pytest
 import trio
 
 from memory_support import Clock, memory, room
+from oncue.finder import LibraryFinder
 from oncue.memory import index
 from oncue.memory.roots import Root
 from oncue.ports import Query
@@ -478,10 +479,10 @@ async def test_D44_damage_while_it_is_open(tmp_path: Path) -> None:
         opened.writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         damage_pages(tmp_path / "state" / "index.db", random.Random(2))
         opened.reader.execute("PRAGMA shrink_memory")
-        for of in here.library.indexes:
-            of._writers = {"x": of.writer_of("y")}
+        opened.writer.execute("PRAGMA shrink_memory")
         here.put("new.md", memory("heron new", "heronbody"))
-        for _ in range(3):
-            await here.library.refresh()
-        found = await here.finder.find(Query("heronbody", 60))
-        assert len(found.hits) == 41
+        finder = LibraryFinder(here.library, here.finder.prepared, 10.0)
+        here.nursery.start_soon(here.libraries.run)
+        found = await finder.find(Query("heronbody", 60))
+        assert len(found.hits) == 41, "the search itself waits for the index to be built anew"
+        assert "damaged" in (here.store.health.reason or "")

@@ -29,8 +29,8 @@ LISTING_STEP = 512
 """Files listed in one hop to a thread: some milliseconds."""
 READING_STEP_S = 0.02
 """So long one hop reads and analyses: it holds the interpreter, which the event loop needs."""
-BATCH_FILES = 64
-BATCH_BYTES = 512 * 1024
+BATCH_FILES = 32
+BATCH_BYTES = 256 * 1024
 """Stored in one transaction: well below 50 ms (I26)."""
 RACY_NS = 50_000_000
 """A file changed so shortly before it was listed may change again without its signature showing
@@ -70,6 +70,8 @@ class RootIndex:
     """Of the database that `first_scan` speaks of."""
     _busy: trio.Lock = field(factory=trio.Lock, init=False)
     _started: int = field(default=0, init=False)
+    _completed: int = field(default=0, init=False)
+    """Number of the last refresh that came to its end; a cancelled one serves nobody."""
     _tidied: bool = field(default=False, init=False)
     _writers: dict[str, Writer] = field(factory=dict, init=False)
     _writers_seen: Signature | None = field(default=None, init=False)
@@ -81,13 +83,17 @@ class RootIndex:
         file."""
         wanted = self._started + 1
         async with self._busy:
-            if self._started >= wanted:
+            if self._completed >= wanted:
                 return Changes()
             self._started += 1
             try:
-                return await self._refresh()
-            finally:
-                self.first_scan.set()
+                changes = await self._refresh()
+            except Exception:
+                self.first_scan.set()  # it cannot be: nobody need wait for it
+                raise
+            self._completed = self._started
+            self.first_scan.set()
+            return changes
 
     async def scanned(self) -> bool:
         """Whether the root has been scanned to the end; asked once for each opened database."""
@@ -128,11 +134,9 @@ class RootIndex:
         await trio.to_thread.run_sync(self._load_writers)
         listed, problems = await self._list()
         while True:
-            known = await self.store.read(partial(index.known, root=self.root))
+            known = await self.store.read(partial(index.known, root=self.root), aside=True)
             generation = self.store.generation
-            todo = [f for f in listed if self._differs(f, known.get(f.relative))]
-            present = {f.relative for f in listed}
-            gone = [path for path in known if path not in present]
+            todo, gone = await trio.to_thread.run_sync(self._compare, listed, known)
             found = list(problems)
             changes = await self._store_changed(todo, known, found)
             for start in range(0, len(gone), BATCH_FILES):
@@ -192,6 +196,16 @@ class RootIndex:
     def _problem(self, relative: str, code: str) -> FileProblem:
         path = self.root.absolute(relative)
         return FileProblem(files.printable(path), code, files.MESSAGES[code])
+
+    def _compare(
+        self, listed: list[Listed], known: dict[str, Known]
+    ) -> tuple[list[Listed], list[str]]:
+        """Files to read, and paths that are gone; in a thread, for there may be very many."""
+        present = {f.relative for f in listed}
+        return (
+            [f for f in listed if self._differs(f, known.get(f.relative))],
+            [path for path in known if path not in present],
+        )
 
     def _differs(self, listed: Listed, known: Known | None) -> bool:
         return (

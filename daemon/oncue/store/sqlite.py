@@ -50,6 +50,7 @@ WAL_ALARM = 64 << 20
 RETRY_S = 2.0
 """How often a folder that could not be used is tried again (I28: within 5 s)."""
 Mode = Literal["file", "memory"]
+Kind = Literal["read", "aside", "write"]
 log = structlog.get_logger(__name__)
 
 
@@ -124,15 +125,16 @@ class Store:
         """Whether what is stored now goes with the process. False before first use."""
         return self._opened is not None and self._opened.mode == "memory"
 
-    async def read(self, work: Work[T]) -> T:
-        """Run `work` on the reading connection, in one read transaction. Raises
-        `StoreUnavailable`. Cancelled at once; `work` then ends by itself."""
-        return await self._run(work, writing=False, deadline_s=BUSY_DEADLINE_S)
+    async def read(self, work: Work[T], *, aside: bool = False) -> T:
+        """Run `work` in one read transaction; `aside`: beside the writes, for a long read that
+        must not hold up searches. Raises `StoreUnavailable`. Cancelled at once; `work` then ends
+        by itself."""
+        return await self._run(work, "aside" if aside else "read", BUSY_DEADLINE_S)
 
     async def write(self, work: Work[T], *, deadline_s: float = BUSY_DEADLINE_S) -> T:
         """Run `work` in one write transaction: all of it or nothing. It may run twice (after a
         repair), so it must have no effect but on the database. Raises `StoreUnavailable`."""
-        return await self._run(work, writing=True, deadline_s=deadline_s)
+        return await self._run(work, "write", deadline_s)
 
     async def heal(self) -> None:
         """Try again what could not be opened; cheap, and at most every RETRY_S seconds."""
@@ -169,15 +171,15 @@ class Store:
 
     # --- one piece of work -------------------------------------------------------------------
 
-    async def _run(self, work: Work[T], *, writing: bool, deadline_s: float) -> T:
+    async def _run(self, work: Work[T], kind: Kind, deadline_s: float) -> T:
         if self._opened is None:
             await self._ensure_open()
-        turn = self._write_turn if writing or self.in_memory else self._read_turn
+        turn = self._read_turn if kind == "read" and not self.in_memory else self._write_turn
 
         done: list[T] = []
 
         def job() -> None:
-            done.append(self._work(work, writing, deadline_s))
+            done.append(self._work(work, kind, deadline_s))
 
         await trio.to_thread.run_sync(job, abandon_on_cancel=True, limiter=turn)
         return done[0]
@@ -190,16 +192,16 @@ class Store:
                 # Not abandoned: whoever is cancelled here leaves an open store to the next one.
                 await trio.to_thread.run_sync(self._open, limiter=self._write_turn)
 
-    def _work(self, work: Work[T], writing: bool, deadline_s: float) -> T:
+    def _work(self, work: Work[T], kind: Kind, deadline_s: float) -> T:
         for attempt in (1, 2):
             opened = self._opened
             if opened is None:
                 raise StoreUnavailable("the store is closed", reason="closed", retryable=False)
             try:
-                if writing:
+                if kind == "write":
                     done = self._write(opened, work, deadline_s)
                 else:
-                    done = self._read(opened, work)
+                    done = _read(opened.reader if kind == "read" else opened.writer, work)
             except (apsw.CorruptError, apsw.NotADBError) as error:
                 if attempt == 2 or opened.mode == "memory":
                     raise self._unavailable(error) from None
@@ -207,7 +209,7 @@ class Store:
             except apsw.Error as error:
                 raise self._unavailable(error) from None
             else:
-                if writing and self._health != self._standing:
+                if kind == "write" and self._health != self._standing:
                     self._recovered()
                 return done
         raise AssertionError("unreachable")  # pragma: no cover
@@ -229,17 +231,6 @@ class Store:
         if opened.mode == "file":
             self._check_wal(opened, raising=False)
         return done
-
-    def _read(self, opened: _Opened, work: Work[T]) -> T:
-        connection = opened.reader
-        if connection.in_transaction:  # shared with the writer: nested reads are one
-            return work(connection)
-        connection.execute("BEGIN")
-        try:
-            return work(connection)
-        finally:
-            with contextlib.suppress(apsw.Error):
-                connection.execute("COMMIT")
 
     def _check_wal(self, opened: _Opened, *, raising: bool = True) -> None:
         """A log that cannot be cut because a reader pins it must not grow without bound."""
@@ -397,6 +388,15 @@ class Store:
                 return
             _close(opened)
             self._rebuild(f"the index is damaged ({type(error).__name__})")
+
+
+def _read(connection: apsw.Connection, work: Work[T]) -> T:
+    connection.execute("BEGIN")
+    try:
+        return work(connection)
+    finally:
+        with contextlib.suppress(apsw.Error):
+            connection.execute("COMMIT")
 
 
 def _kind(error: BaseException) -> str:
