@@ -24,7 +24,7 @@ from oncue.wire.connection import serve_connection
 from oncue.wire.handlers import HANDLERS
 from oncue.wire.peer import Peer
 from oncue.wire.rpc import Rpc
-from oncue_protocol import DaemonStatusResult, Health, MemoryDidChangeParams
+from oncue_protocol import DaemonStatusResult, Health, MemoryDidChangeParams, converter
 from oncue_protocol.base import PROTOCOL_VERSION
 
 if TYPE_CHECKING:
@@ -35,6 +35,17 @@ if TYPE_CHECKING:
 
 log = get_logger("oncue.daemon")
 
+WARMED: Final = (
+    "session/open",
+    "recall/start",
+    "recall/poll",
+    "recall/cancel",
+    "recall/settled",
+    "recall/ended",
+    "transcript/didAppend",
+    "turn/didEnd",
+)
+"""Methods of every turn: made ready while the first session opens."""
 LAST_RESORT_S: Final = 0.9
 """From the end of the last connection to the end of the process, whatever is running: `exit` has
 1 s (I6). Tasks and threads that do not stop by then are left behind with it."""
@@ -138,6 +149,9 @@ class Daemon:
     def _load(self) -> Services:
         from oncue import services
 
+        # What structures a method's params is made when they first come, 5 ms each and more; a
+        # first recall/start must not pay for that (R1).
+        converter.prepare(WARMED)
         return services.build(
             self.folders, self.settings.memory, self.nursery, self._memory_changed
         )
