@@ -18,6 +18,7 @@ from oncue_protocol import Message, OncueOptions, ToolResult
 DEADLINE = 20.0
 RECALL = {"sessionId": "$params.sessionId", "lane": "main", "recallId": "$params.recallId"}
 NO_NOTES = OncueOptions()
+OPEN_AND_CLOSE: Script = {"session/open": [SESSION_OPEN], "session/close": [[{"result": None}]]}
 
 
 def started(poll: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -68,7 +69,7 @@ async def talk(
     with trio.fail_after(DEADLINE):
         async with (
             connect(
-                scripted({"session/open": [SESSION_OPEN], **script}),
+                scripted({**OPEN_AND_CLOSE, **script}),
                 options=options,
                 trace=lambda way, body: frames.append((way, json.loads(body))),
             ) as client,

@@ -87,7 +87,9 @@ def _method(method: Method, blocking: bool, used: set[str]) -> str:
     if method.params is not None:
         required, optional = [], []
         for attribute in attrs.fields(method.params):
-            kind, argument = _parameter(method.params, attribute.name, str(attribute.type), used)
+            kind, argument = _parameter(
+                method.params, attribute.name, _annotation(method.params, attribute.name), used
+            )
             if attribute.default is attrs.NOTHING:
                 required.append(f"{attribute.name}: {kind}")
             else:
@@ -116,6 +118,12 @@ def _method(method: Method, blocking: bool, used: set[str]) -> str:
         f"({', '.join(['self', *star, *parameters])}) -> {result}:\n"
         f'        """{_doc(method)}"""\n        {line}\n'
     )
+
+
+def _annotation(owner: type, name: str) -> str:
+    """As written in the source; `Attribute.type` is no string any more once cattrs was there."""
+    own = (vars(base).get("__annotations__", {}) for base in owner.__mro__)
+    return next(str(annotations[name]) for annotations in own if name in annotations)
 
 
 def _parameter(owner: type, name: str, kind: str, used: set[str]) -> tuple[str, str]:
