@@ -5,7 +5,9 @@ Whatever is wrong becomes a `Problem` that names the key; the old value stays an
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -31,6 +33,9 @@ class Problem:
 
 
 S = TypeVar("S")
+
+MAX_CONFIG_BYTES = 1 << 20
+"""A configuration file of more is something else by mistake."""
 
 _CLIENT_SECTIONS = ("recall", "extraction", "model")
 _USER_SECTIONS = ("memory", "semantic", "daemon", "store")
@@ -100,11 +105,24 @@ def read_config(folder: Path) -> tuple[dict[str, Any], list[Problem]]:
     """`config.toml` of the configuration folder; absent: empty. Reads the disk."""
     path = folder / "config.toml"
     try:
-        return tomllib.loads(path.read_bytes().decode("utf-8")), []
+        return tomllib.loads(_read_file(path).decode("utf-8")), []
     except FileNotFoundError:
         return {}, []
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         return {}, [Problem(str(path), f"cannot be read ({error}); defaults are used")]
+
+
+def _read_file(path: Path) -> bytes:
+    """Bytes of a regular file of sane size: a pipe or a device in its place must not keep the
+    daemon from starting (D09)."""
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(fd, "rb") as file:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise OSError("it is not a regular file")
+        data = file.read(MAX_CONFIG_BYTES + 1)
+    if len(data) > MAX_CONFIG_BYTES:
+        raise OSError(f"it is larger than {MAX_CONFIG_BYTES} bytes")
+    return data
 
 
 def _apply(
@@ -214,5 +232,5 @@ def _parse(text: str) -> Any:
     """A value as TOML would read it; what TOML cannot read is a string."""
     try:
         return tomllib.loads(f"v = {text}")["v"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return text
