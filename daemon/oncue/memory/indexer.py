@@ -167,7 +167,6 @@ class RootIndex:
         if not self.root.writable:
             return
         writing.remove_leftovers(self.root)
-        writing.remove_leftovers(self.root.home)
         trash.purge(self.root, self.wall(), self.trash_days)
 
     def _load_writers(self) -> None:

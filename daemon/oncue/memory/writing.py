@@ -141,13 +141,15 @@ def _revision(folder: int, name: str) -> str | None:
 
 
 def remove_leftovers(root: Root) -> int:
-    """Temporary files of writers that died. Under the lock no living writer has any; how many
-    were removed. Never raises."""
+    """Temporary files of writers that died, in the root and in the folder around it. Only under
+    the root's own lock has no living writer any; how many were removed. Never raises."""
     removed = 0
     try:
         with files.opened_folder(root), locked(root, deadline_s=0.0) as folder:
             for where in _folders(folder, 1):
                 removed += _unlink_temporaries(where)
+            with files.opened_folder(root.home) as home:
+                removed += _unlink_temporaries(home)
     except (OSError, UnfitFileError, StoreUnavailable):
         return removed
     return removed
