@@ -323,6 +323,14 @@ class Conversation:
         """Wait until a stage of a recall is ready."""
         self.talk.expect("recall/settled", sessionId=self.id, recallId=recall_id, stage=stage)
 
+    def ready(self, *chosen: str, query: str = DEPLOY, **members: Any) -> str:
+        """A recall that the model has settled with these titles, untaken; its id."""
+        recall_id: str = self.start(query, **members)["recallId"]
+        question = self.talk.ask()
+        self.talk.choose(question, *(chosen or ("Deploy freeze",)))
+        self.settled(recall_id)
+        return recall_id
+
     def ended(self, recall_id: str) -> Json:
         """The terminal event of a recall."""
         event: Json = self.talk.expect("recall/ended", sessionId=self.id, recallId=recall_id)[
