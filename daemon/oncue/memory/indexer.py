@@ -132,10 +132,12 @@ class RootIndex:
             self._tidied = True
             await trio.to_thread.run_sync(self._tidy)
         await trio.to_thread.run_sync(self._load_writers)
-        listed, problems = await self._list()
         while True:
+            # The index first, then the files: what is written meanwhile is then not yet known, and
+            # is read again, instead of known and not listed, which would take it out.
             known = await self.store.read(partial(index.known, root=self.root), aside=True)
             generation = self.store.generation
+            listed, problems = await self._list()
             todo, gone = await trio.to_thread.run_sync(self._compare, listed, known)
             found = list(problems)
             changes = await self._store_changed(todo, known, found)
