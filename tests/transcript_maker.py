@@ -200,13 +200,13 @@ class Codex:
         self.records: list[Json | str | bytes] = []
         self.line("session_meta", id=thread, timestamp=at(0), cwd="/home/mira/shop", **meta)
 
-    def line(self, kind: str, when: str | None = None, **payload: Any) -> Json:
+    def line(self, kind: str, when: str | None = None, /, **payload: Any) -> Json:
         self.count += 1
         record = {"timestamp": when or at(self.count), "type": kind, "payload": payload}
         self.records.append(record)
         return record
 
-    def item(self, kind: str, when: str | None = None, **payload: Any) -> Json:
+    def item(self, kind: str, when: str | None = None, /, **payload: Any) -> Json:
         return self.line("response_item", when, type=kind, **payload)
 
     def user(self, words: str, when: str | None = None, **members: Any) -> Json:
@@ -227,7 +227,7 @@ class Codex:
     def output(self, call_id: str, output: Any = "done") -> Json:
         return self.item("function_call_output", call_id=call_id, output=output)
 
-    def event(self, kind: str, when: str | None = None, **payload: Any) -> Json:
+    def event(self, kind: str, when: str | None = None, /, **payload: Any) -> Json:
         return self.line("event_msg", when, type=kind, **payload)
 
     def bytes(self) -> bytes:

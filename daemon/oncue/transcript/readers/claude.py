@@ -274,9 +274,11 @@ class ClaudeReader(Reader):
     def _rewind(self, record: Json) -> None:
         """Typed below a message that has gone on already: what came after it is forgotten."""
         nearest = self._branch.nearest(record.get("parentUuid"))
-        if nearest in self._branch.parents and not self._main.is_subagent:
-            survivor = self._branch.ordinals.get(nearest or 0, NOTHING)
-            self._main.reset("rewound", self._main.chain(survivor))
+        if nearest is None or self._main.is_subagent:
+            return
+        if self._branch.has_message_child(nearest):
+            survivors = self._main.chain(self._branch.ordinal(nearest))
+            self._main.reset("rewound", survivors)
 
     def _command(self, record: Json, text: str, keys: list[int]) -> None:
         name = element(text, "command-name") or element(text, "command-message")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from attrs import define, field
+from array import array
+
+from attrs import define
 
 from oncue.text import tokens
 
@@ -10,32 +12,41 @@ from . import fields
 from .fields import Json
 
 
-@define
 class Branch:
-    """Where typed records hang: who is whose nearest message ancestor. Uuids as hashes."""
+    """Where typed records hang: who is whose nearest message ancestor.
 
-    ancestor: dict[int, int] = field(factory=dict)
-    """Record to its nearest message, itself included."""
-    ordinals: dict[int, int] = field(factory=dict)
-    """Message record to the ordinal of its message."""
-    parents: set[int] = field(factory=set)
-    """Message records that have a message child."""
+    Every record is noted, noise included, because chains lead through it; so a record costs one
+    entry of a dictionary, by the hash of its uuid."""
+
+    def __init__(self) -> None:
+        self._nearest: dict[int, int] = {}
+        self._ordinals = array("q")
+        self._has_child = bytearray()
 
     def nearest(self, parent: object) -> int | None:
-        return self.ancestor.get(hash(parent)) if isinstance(parent, str) else None
+        """Number of the message record that is nearest above a record with this parent."""
+        return self._nearest.get(hash(parent)) if isinstance(parent, str) else None
+
+    def has_message_child(self, message: int) -> bool:
+        """Whether a message hangs below it already."""
+        return bool(self._has_child[message])
+
+    def ordinal(self, message: int) -> int:
+        """Ordinal of the message that the record belongs to."""
+        return self._ordinals[message]
 
     def add(self, record: Json, ordinal: int, *, is_message: bool) -> None:
+        """Note a record."""
         uuid = record.get("uuid")
         nearest = self.nearest(record.get("parentUuid"))
-        if is_message and nearest is not None:
-            self.parents.add(nearest)
-        if not isinstance(uuid, str):
-            return
         if is_message:
-            self.ancestor[hash(uuid)] = hash(uuid)
-            self.ordinals[hash(uuid)] = ordinal
-        elif nearest is not None:
-            self.ancestor[hash(uuid)] = nearest
+            if nearest is not None:
+                self._has_child[nearest] = 1
+            nearest = len(self._ordinals)
+            self._ordinals.append(ordinal)
+            self._has_child.append(0)
+        if nearest is not None and isinstance(uuid, str):
+            self._nearest[hash(uuid)] = nearest
 
 
 @define

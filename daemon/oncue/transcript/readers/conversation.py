@@ -297,10 +297,15 @@ class Conversation:
         return self._tail
 
     def _post(self, ordinal: int, event: PlainEvent) -> None:
-        if self._draft is not None or self._command is not None:
+        if self._command is not None or self._is_growing():
             self._held.append((ordinal, event))
         else:
             self._emit((ordinal, event))
+
+    def _is_growing(self) -> bool:
+        """Whether a response holds back what follows it; one that settled does not."""
+        draft = self._draft
+        return draft is not None and (draft.sent is None or draft.sent != draft.message())
 
     def _send_draft(self) -> None:
         draft = self._draft
