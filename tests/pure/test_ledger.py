@@ -458,6 +458,24 @@ def test_an_idle_lane_makes_room_after_ten_minutes_but_main_never_does() -> None
     assert book.ledger.surfaced("l1") == {"/m/a.md"}
 
 
+@pytest.mark.parametrize("use", ["start", "poll"])
+def test_a_lane_in_use_makes_no_room(use: str) -> None:
+    book = Book()
+    for number in range(32):
+        book.settle(book.start(lane=f"l{number}").recall_id, "a")
+        book.poll(lane=f"l{number}")
+    book.now += 599
+    for number in range(31):
+        if use == "start":
+            book.settle(book.start(lane=f"l{number}").recall_id)
+        book.poll(lane=f"l{number}")
+    book.now += 1
+    book.start(lane="new")  # in place of the 32nd
+    with pytest.raises(LimitExceeded):
+        book.start(lane="one more")
+    assert book.ledger.surfaced("l0") == {"/m/a.md"}
+
+
 def test_a_lane_that_only_had_messages_makes_room_at_once() -> None:
     book = Book()
     for number in range(40):

@@ -699,6 +699,7 @@ async def test_cancelled_wait_takes_nothing_and_the_recall_lives_on(
         await desk.start_and_wait(wait_ms=2_000)
     assert scope.cancelled_caught
     assert desk.recalls.statistics().waiting == 0
+    assert not desk.recalls._waiters
     await trio.sleep(1)
     assert names(desk.poll("toolResult")) == ["a"]
 
