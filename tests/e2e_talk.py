@@ -14,8 +14,9 @@ import queue
 import re
 import sys
 import tempfile
+import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -142,6 +143,13 @@ class Talk(Daemon):
     def barrier(self) -> None:
         """Everything that the daemon sent before this moment has been received."""
         self.result("daemon/status")
+
+    def until(self, holds: Callable[[], bool]) -> None:
+        """Ask until it holds: for what the daemon does in its own time and tells nobody."""
+        end = time.monotonic() + TIMEOUT
+        while not holds():
+            assert time.monotonic() < end, "it never came about"
+            self.barrier()
 
     def configure(self, **settings: Any) -> None:
         """`workspace/didChangeConfiguration`."""
