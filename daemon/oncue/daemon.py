@@ -133,6 +133,7 @@ class Daemon:
             sessions=self.sessions.open_count,
             store=self._store_health(),
             model=self._model_health(),
+            memory=self._memory_health(),
             counters=counters,
         )
 
@@ -169,6 +170,16 @@ class Daemon:
         store = self._services.store.health
         since = None if store.since is None else rfc3339(store.since)
         return Health(state=store.state, reason=store.reason, since=since)
+
+    def _memory_health(self) -> Health:
+        if self._services is None:
+            return Health(state="ok", reason="not read yet: nothing was asked of it")
+        problems = self._services.libraries.problems()
+        if not problems:
+            return Health(state="ok")
+        shown = "; ".join(f"{problem.path}: {problem.message}" for problem in problems[:3])
+        more = f" and {len(problems) - 3} more" if len(problems) > 3 else ""
+        return Health(state="degraded", reason=f"not readable as memories: {shown}{more}")
 
     def _model_health(self) -> Health:
         """Whether any connection lends a model."""

@@ -42,6 +42,10 @@ MAX_PROBLEMS = 1_000
 log = structlog.get_logger(__name__)
 
 
+MAX_SHOWN = 20
+"""Problems told in `daemon/status`; mending some shows the next."""
+
+
 @frozen
 class Changes:
     """What a refresh found; relative paths."""
@@ -66,6 +70,8 @@ class RootIndex:
     on_change: Callable[[Root, Changes], None] | None = None
     first_scan: trio.Event = field(factory=trio.Event, init=False)
     """Set when the root has been scanned to the end, in this process or another, or cannot be."""
+    problems: list[FileProblem] = field(factory=list, init=False)
+    """What the last refresh could not take as memories, or only in part; at most MAX_SHOWN."""
     _generation: int = field(default=-1, init=False)
     """Of the database that `first_scan` speaks of."""
     _busy: trio.Lock = field(factory=trio.Lock, init=False)
@@ -150,6 +156,7 @@ class RootIndex:
         await self.store.write(
             partial(index.finish_scan, root=self.root, now=self.wall(), problems=kept)
         )
+        self.problems = await self.store.read(partial(_problems, root=self.root))
         changes = Changes(changes.added, changes.changed, tuple(gone))
         if changes:
             log.debug(
@@ -307,3 +314,7 @@ def _batches(found: list[Row]) -> Iterator[list[Row]]:
         weight += row.weight
     if batch:
         yield batch
+
+
+def _problems(connection: index.Connection, root: Root) -> list[FileProblem]:
+    return index.problems(connection, index.roots_of(connection, [root]), MAX_SHOWN)

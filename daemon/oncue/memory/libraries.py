@@ -17,6 +17,7 @@ import trio
 from attrs import define, evolve, field
 
 from oncue.memory.analyst import Analyst, PlainAnalyst
+from oncue.memory.files import FileProblem
 from oncue.memory.indexer import Changes, RootIndex
 from oncue.memory.library import Library
 from oncue.memory.roots import Root, project_root, user_root
@@ -66,6 +67,10 @@ class Libraries:
         library = self._library(found, untrusted, tuple(others))
         library.refresh_soon()
         return library
+
+    def problems(self) -> list[FileProblem]:
+        """Files that could not be taken as memories, or only in part, as last seen (D53)."""
+        return [problem for of in self._indexes.values() for problem in of.problems]
 
     async def run(self) -> None:
         """Refresh what is asked for, until cancelled. Nothing that goes wrong with a root ends
