@@ -9,10 +9,13 @@ import asyncio
 import atexit
 import contextlib
 import ctypes
+import json
 import logging
 import os
 import sys
+import threading
 import time
+import traceback
 import warnings
 from collections.abc import Awaitable
 from typing import Any
@@ -32,6 +35,8 @@ def handlers() -> Json:
     from oncue_protocol import LimitExceeded
 
     print("import-time noise")
+    if "ONCUE_TEST_GUARD" in os.environ:
+        guard()
     # get_type_hints looks names up in the function's globals
     globals()["Peer"] = Peer
 
@@ -108,6 +113,11 @@ def handlers() -> Json:
         tasks = trio.lowlevel.current_statistics().tasks_living
         return {"runs": RUNS, "late": LATE["count"], "tasks": tasks}
 
+    def violations(peer: Peer, params: Json) -> Json:
+        if params.get("provoke"):
+            os.listdir("/")
+        return {"violations": VIOLATIONS}
+
     def noise(peer: Peer, params: Json) -> Json:
         text = params.get("text", "noise")
         print(text)
@@ -179,6 +189,7 @@ def handlers() -> Json:
         "test/thread": blocked,
         "test/compute": computing,
         "test/runs": runs,
+        "test/violations": violations,
         "test/noise": noise,
         "test/log": log,
         "test/process": status,
@@ -186,6 +197,37 @@ def handlers() -> Json:
         "test/tell": tell,
         "test/tellLater": tell_later,
     }
+
+
+VIOLATIONS: list[str] = []
+BLOCKING = ("open", "os.", "shutil.", "socket.", "sqlite3.", "subprocess.", "time.sleep", "glob.")
+"""Audit events that mean work for a thread."""
+
+
+def guard() -> None:
+    """While a message is handled inline: note whatever may block (wire.md §1)."""
+    from oncue.wire import rpc
+
+    current: list[str] = []
+    handle = rpc.Rpc.handle
+
+    def watched(self: Any, body: bytes) -> None:
+        current.append(json.loads(body).get("method", "a response"))
+        try:
+            handle(self, body)
+        finally:
+            current.pop()
+
+    def audit(event: str, arguments: tuple[Any, ...]) -> None:
+        if current and event.startswith(BLOCKING) and threading.current_thread() is main_thread:
+            method = current.pop()  # what follows reads source files
+            where = "".join(traceback.format_stack(limit=6))
+            VIOLATIONS.append(f"{method}: {event}\n{where}")
+            current.append(method)
+
+    main_thread = threading.main_thread()
+    rpc.Rpc.handle = watched  # type: ignore[method-assign, assignment]
+    sys.addaudithook(audit)
 
 
 def main() -> None:
