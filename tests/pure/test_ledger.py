@@ -784,7 +784,6 @@ def test_a_closed_ledger_starts_nothing() -> None:
 def test_second_reports_are_dropped() -> None:
     book = Book()
     recall = book.start().recall_id
-    book.fast(recall)  # nothing confident enough: no stage
     book.fast(recall, "a")
     book.fast(recall, "b")
     book.settle(recall, "c")
@@ -792,6 +791,20 @@ def test_second_reports_are_dropped() -> None:
     book.fast(recall, "e")
     assert paths(book.poll()) == ["/m/c.md"]
     assert book.ledger.statistics().late == 3
+
+
+def test_R16_a_look_at_the_prompt_does_not_wait_for_a_fast_stage_that_has_nothing() -> None:
+    book = Book()
+    recall = book.start().recall_id
+    prompt = RecallPollParams(session_id="s", point="userQuery")
+    tool = RecallPollParams(session_id="s", point="toolResult")
+    assert book.ledger.awaited(prompt, book.now) == recall
+    book.fast(recall)  # nothing confident enough
+    assert book.ledger.awaited(prompt, book.now) is None
+    assert book.ledger.awaited(tool, book.now) == recall
+    assert book.poll().outcome == "pending"
+    book.fast(recall, "a")
+    assert book.ledger.statistics().late == 1
 
 
 # ---- settings --------------------------------------------------------------------------------

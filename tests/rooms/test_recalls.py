@@ -816,6 +816,21 @@ async def test_speculative_recall_asks_no_model_and_surfaces_nothing(
     desk.recalls.close("shutdown")
 
 
+async def test_R16_a_fast_stage_with_nothing_ends_the_wait_at_the_prompt(
+    nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
+) -> None:
+    finder = ScriptedFinder((hit("/m/a.md", 0.1),), seconds=0.01)
+    desk = Desk(nursery, finder, ScriptedModel(seconds=1.0))
+    began = trio.current_time()
+    answer = await desk.start_and_wait(wait_ms=500)
+    assert answer.poll is not None
+    assert answer.poll.outcome == "pending"
+    assert trio.current_time() - began == pytest.approx(0.01)
+    taken = await desk.wait(2_000, point="toolResult")
+    assert names(taken) == ["a"]
+    assert trio.current_time() - began == pytest.approx(1.01)
+
+
 async def test_failing_speculative_search_is_empty(nursery: trio.Nursery) -> None:
     desk = Desk(nursery, ScriptedFinder(error=OSError()))
     with capture_logs():

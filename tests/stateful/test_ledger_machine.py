@@ -58,6 +58,7 @@ class Model:
     acknowledged: bool
     polled: float
     fast: list[str] | None = None
+    fast_spoke: bool = False  # also where it had nothing
     fast_out: str | None = None  # "offered" or "sent"
     settled: list[str] | None = None
     offer: tuple[str, str, list[str], str | None] | None = None  # id, stage, names, message
@@ -345,7 +346,8 @@ class LedgerMachine(RuleBasedStateMachine):
         late = self.ledger.statistics().late
         out = self.hear(self.ledger.fast_ready(recall_id, hits(*names), self.now))
         one = self.model[recall_id]
-        if one.live and one.settled is None and not one.speculative and one.fast is None:
+        if one.live and one.settled is None and not one.speculative and not one.fast_spoke:
+            one.fast_spoke = True
             if names and one.offer is None:
                 one.fast = names[:2]
                 assert len(out) == 1

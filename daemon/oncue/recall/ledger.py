@@ -145,14 +145,17 @@ class Ledger(Moves):
         return answer, out
 
     def awaited(self, params: RecallPollParams, now: float) -> str | None:
-        """The live recall for which `poll` would answer `pending` just now; None: ask at once.
-        Counts as asking (R13). Raises RecallNotFound."""
+        """The live recall that is worth waiting for; None: ask at once. At the prompt that is one
+        whose fast stage has not spoken: what is left then is a model, which takes its time. Counts
+        as asking (R13). Raises RecallNotFound."""
         if self._answers.poll(params.poll_token) is not None:
             return None
         found = self._find(params.lane, params.recall_id, now, None)
         if not isinstance(found, Handle) or now >= found.expires:
             return None
         found.polled = now
+        if params.point == "userQuery" and found.fast_reported:
+            return None
         return found.recall_id if self._ready(found) is None else None
 
     def peek(self, lane: str, now: float) -> RecallPollResult:
@@ -216,15 +219,16 @@ class Ledger(Moves):
     def fast_ready(
         self, recall_id: str, hits: tuple[Hit, ...], now: float, out: list[Output] | None = None
     ) -> list[Output]:
-        """The fast stage has these hits, best first; none: it has nothing to say."""
+        """The fast stage has these hits, best first; none: it has nothing to say, and a look at
+        the prompt need not wait for it any longer."""
         out = [] if out is None else out
         handle = self._reporting(recall_id)
         if handle is None or handle.fast_reported or handle.speculative:
             self._late += handle is not None
             return out
         hits = hits[: handle.settings.fast_documents]
+        handle.fast_reported = handle.settings.fast_documents > 0
         if hits and self._move(handle, "reportFast"):
-            handle.fast_reported = True
             handle.fast = hits
             age = handle.age_ms(now)
             out.append(FastReady(handle.lane, recall_id, len(hits), age))

@@ -287,6 +287,7 @@ class Recalls:
 
     def _fast_ready(self, recall_id: str, hits: tuple[Hit, ...]) -> None:
         self._obey(self._ledger.fast_ready(recall_id, hits, trio.current_time()))
+        self._wake(recall_id)  # also where it has nothing: then a look at the prompt is over
 
     def _settled(self, recall_id: str, hits: tuple[Hit, ...], strategy: Strategy) -> None:
         self._obey(self._ledger.settled(recall_id, hits, strategy, trio.current_time()))
