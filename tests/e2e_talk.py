@@ -331,11 +331,13 @@ class Conversation:
         """Wait until a stage of a recall is ready."""
         self.talk.expect("recall/settled", sessionId=self.id, recallId=recall_id, stage=stage)
 
-    def ready(self, *chosen: str, query: str = DEPLOY, **members: Any) -> str:
-        """A recall that the model has settled with these titles, untaken; its id."""
+    def ready(
+        self, *chosen: str, query: str = DEPLOY, lender: Talk | None = None, **members: Any
+    ) -> str:
+        """A recall that the model (of `lender`) has settled with these titles, untaken; its id."""
         recall_id: str = self.start(query, **members)["recallId"]
-        question = self.talk.ask()
-        self.talk.choose(question, *(chosen or ("Deploy freeze",)))
+        lender = lender or self.talk
+        lender.choose(lender.ask(), *(chosen or ("Deploy freeze",)))
         self.settled(recall_id)
         return recall_id
 
@@ -351,7 +353,8 @@ class Conversation:
         """Close the session; each recall has ended once, and no question is left open (R12)."""
         talk = self.talk
         answer = talk.request("session/close", {"sessionId": self.id})
-        assert "result" in answer or answer["error"]["code"] == 1001, answer
+        # Closed meanwhile, or only looked at
+        assert "result" in answer or answer["error"]["code"] in (1001, -32803), answer
         more = talk.seen("recall/ended", sessionId=self.id)
         times = Counter(event["recallId"] for event in (*self.ends, *more))
         assert all(number == 1 for number in times.values()), times

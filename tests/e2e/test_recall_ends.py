@@ -241,16 +241,17 @@ def test_recall4_session_close(chat: Conversation, talk: Talk) -> None:
 def test_recall4_end_of_the_drivers_connection(
     chat: Conversation, talk: Talk, workspace: Path
 ) -> None:
-    other = talk.second()
-    other.initialize(OPTIONS)
-    with talk.conversation(workspace, role="observer", sessionId="conn-end") as watched:
+    with (
+        talk.conversation(workspace, role="observer", sessionId="conn-end") as watched,
+        talk.second() as other,
+    ):
+        other.initialize(OPTIONS)
         driving = Conversation(other, workspace, sessionId="conn-end")
         recall_id, _ = searching(driving)
         other.hang_up()
         event = watched.ended(recall_id)
         assert (event["state"], event["reason"]) == ("cancelled", "sessionClosed")
         assert watched.error("session/status")["code"] == 1001
-    other.close()
 
 
 def test_recall4_death_of_the_owner(talk: Talk, workspace: Path) -> None:
