@@ -32,7 +32,6 @@ from oncue_protocol import (
     SessionRoleChangedParams,
     SessionStatusResult,
     SessionSummary,
-    TimelineEntry,
     TranscriptDidAppendParams,
     TranscriptDidCompactParams,
     TranscriptDidResetParams,
@@ -335,7 +334,7 @@ class Session:
         return None
 
     def _note(self, event: Any, **fields: Any) -> None:
-        self.timeline.add(TimelineEntry(at=rfc3339(self._wall()), event=event, **fields))
+        self.timeline.add(self._wall(), {"event": event, **fields})
 
     def _tell(self, method: str, params: Any) -> None:
         for client in (*self._drivers.values(), *self._observers.values()):

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
+from itertools import islice
+from typing import Any
 
+from oncue.times import rfc3339
 from oncue_protocol import InvalidParams, SessionTimelineResult, TimelineEntry
 
 KEPT = 2_000
@@ -16,12 +20,13 @@ class Timeline:
     """A bounded log with a cursor that stays valid while entries fall off its head."""
 
     def __init__(self) -> None:
-        self._entries: deque[TimelineEntry] = deque(maxlen=KEPT)
+        self._entries: deque[tuple[float, Mapping[str, Any]]] = deque(maxlen=KEPT)
         self._total = 0
 
-    def add(self, entry: TimelineEntry) -> None:
-        """Append; the oldest entry makes room."""
-        self._entries.append(entry)
+    def add(self, at: float, members: Mapping[str, Any]) -> None:
+        """Append what happened `at` (seconds since 1970 UTC); the oldest entry makes room.
+        `members` of a TimelineEntry: it is made when somebody reads it, not on a poll's time."""
+        self._entries.append((at, members))
         self._total += 1
 
     def page(self, cursor: str | None) -> SessionTimelineResult:
@@ -36,7 +41,8 @@ class Timeline:
         first = self._total - len(self._entries)
         begin = max(start - first, 0)
         entries = tuple(
-            self._entries[i] for i in range(begin, min(begin + PAGE, len(self._entries)))
+            TimelineEntry(at=rfc3339(at), **members)
+            for at, members in islice(self._entries, begin, begin + PAGE)
         )
         end = first + begin + len(entries)
         return SessionTimelineResult(

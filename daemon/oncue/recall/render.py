@@ -21,6 +21,7 @@ and ages never change again, so that the provider's prompt cache holds.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 from attrs import evolve, frozen
 
@@ -99,6 +100,8 @@ class Prepared:
     """Its lines after the age."""
     weight: int
     """Of head and tail, in thousandths of a token."""
+    modified: str
+    """When the file was changed, RFC 3339."""
     short_description: bool
     """The description was cut."""
 
@@ -129,6 +132,7 @@ def prepare(hit: Hit, max_body: int) -> Prepared:
         head=head,
         tail=tail,
         weight=tokens.weight(head) + tokens.weight(tail),
+        modified=rfc3339(document.modified),
         short_description=len(description) > MAX_DESCRIPTION_CHARS,
     )
 
@@ -171,12 +175,13 @@ def deliver(
             byte_room -= _size(block)
         room -= len(block)
         blocks.append(block)
-        weight += fitting.weight + tokens.weight(age)
+        weight += fitting.weight + _weight(age)
         documents.append(_document(fitting, now))
     if not blocks:
         return None
-    closing = _left_out(len(draft.hits) - len(blocks)) + closing
-    weight += tokens.weight(opening) + tokens.weight(closing)
+    note = _left_out(len(draft.hits) - len(blocks))
+    closing = note + closing
+    weight += _FRAME_WEIGHT + 2 * tokens.weight(nonce) + _weight(note)
     return Delivery(
         delivery_id=delivery_id,
         placement=draft.placement,
@@ -317,7 +322,7 @@ def _document(ready: Prepared, now: float) -> DeliveredDocument:
         written_by=document.written_by,
         sha256=document.sha256,
         age_ms=max(0, round((now - document.modified) * 1000)),
-        modified=rfc3339(document.modified),
+        modified=ready.modified,
         truncated=bool(item.cut) or ready.short_description,
     )
 
@@ -347,6 +352,19 @@ def _shortened(line: str, limit: int) -> str:
 
 def _count(number: int, name: str) -> str:
     return f"{number} {name}" if number == 1 else f"{number} {name}s"
+
+
+@lru_cache(maxsize=256)
+def _weight(phrase: str) -> int:
+    """Of one of our own few phrases."""
+    return tokens.weight(phrase)
+
+
+_SAMPLE = "0" * 16
+_FRAME_WEIGHT = tokens.weight(
+    f"{marker.open_line(_SAMPLE)}\n{PREAMBLE}\n{marker.close_line(_SAMPLE)}"
+) - 2 * tokens.weight(_SAMPLE)
+"""Of a delivery without documents and nonces: weights add up exactly."""
 
 
 def _size(text: str) -> int:
