@@ -93,6 +93,11 @@ class Prepared(Protocol):
         """Whether publishing changes the file."""
 
     @property
+    def revision(self) -> str:
+        """What the file's revision will be once it is in place; as it is where nothing changes.
+        Noted beside the cursor before publishing, so that a crash in between is recognised."""
+
+    @property
     def conflict_path(self) -> str | None:
         """Copy that holds what lost against the user's own edit of the same section (X23)."""
 
