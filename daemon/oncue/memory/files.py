@@ -1,45 +1,36 @@
 """Memory files on disk: read and listed so that no link, pipe or giant gets in the way.
 
-Every open is relative to a folder's descriptor, component by component, `O_NOFOLLOW`; what was
-opened is judged by `fstat`, never what a path said before (memory.md M4, M5; T1, I23). Everything
-here blocks: call it in a worker thread.
+What safe_files.py does, for the roots of memory (memory.md M4, M5; T1, I23). Everything here
+blocks: call it in a worker thread.
 """
 
 from __future__ import annotations
 
 import contextlib
-import errno
-import hashlib
 import os
-import stat
 from collections.abc import Generator, Iterator
 
 from attrs import frozen
 
+from oncue import safe_files
 from oncue.memory import names
 from oncue.memory.roots import Root
+from oncue.safe_files import FOLDER as FOLDER
+from oncue.safe_files import MAX_FILE_BYTES as MAX_FILE_BYTES
+from oncue.safe_files import TEMPORARY as TEMPORARY
+from oncue.safe_files import Signature as Signature
+from oncue.safe_files import UnfitFileError as UnfitFileError
+from oncue.safe_files import judge as judge
+from oncue.safe_files import printable as printable
+from oncue.safe_files import read_at as read_at
+from oncue.safe_files import revision as revision
 
-MAX_FILE_BYTES = 256 * 1024
-"""A memory of more is a log or a dump: indexed by its name only, and reported (T9)."""
-TEMPORARY = ".oncue-tmp-"
-"""Prefix of files that are being written; those left by a crash are removed at the next start."""
-
-FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
-_FILE = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
-
-
-@frozen
-class Signature:
-    """What tells without reading that a file is unchanged (M7)."""
-
-    mtime_ns: int
-    ctime_ns: int
-    size: int
-    inode: int
-
-    @classmethod
-    def of(cls, found: os.stat_result) -> Signature:
-        return cls(found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
+MESSAGES = {
+    **safe_files.MESSAGES,
+    "tooLarge": f"{safe_files.MESSAGES['tooLarge']}: found by its name only",
+    "name": "has a name that is not valid UTF-8",
+    "tooDeep": f"lies more than {names.MAX_DEPTH} folders deep",
+}
 
 
 @frozen
@@ -52,15 +43,6 @@ class FileProblem:
     """`link`, `hardLink`, `notRegular`, `owner`, `tooLarge`, `unreadable`, `name`, `tooDeep`,
     `encoding`, `nul`, `yaml`, `alias`, `tag`, `depth`, `tooLong`, `unclosed`, `duplicateKey`."""
     message: str
-
-
-class UnfitFileError(Exception):
-    """The file is not one that may be read."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-        self.message = message
 
 
 @frozen
@@ -77,50 +59,15 @@ class Listed:
 def opened_folder(root: Root, parts: tuple[str, ...] = ()) -> Iterator[int]:
     """Descriptor of a folder below the root. Raises OSError where it is missing or a link, and
     `UnfitFileError` where it is not ours."""
-    fd = os.open(root.base, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        for part in (*root.below, *parts):
-            below = _enter(fd, part)
-            os.close(fd)
-            fd = below
-        if os.fstat(fd).st_uid != os.geteuid():
-            raise UnfitFileError("owner", "folder belongs to another user")
-        yield fd
-    finally:
-        os.close(fd)
-
-
-def _enter(folder: int, part: str) -> int:
-    """Descriptor of a folder in a folder. A link is said to be one: with O_DIRECTORY the kernel
-    calls it no folder."""
-    try:
-        return os.open(part, FOLDER, dir_fd=folder)
-    except NotADirectoryError:
-        if stat.S_ISLNK(os.lstat(part, dir_fd=folder).st_mode):
-            raise UnfitFileError("link", MESSAGES["link"]) from None
-        raise
+    with safe_files.opened_folder(root.base, (*root.below, *parts)) as folder:
+        yield folder
 
 
 @contextlib.contextmanager
 def made_folder(root: Root, parts: tuple[str, ...] = ()) -> Iterator[int]:
     """As `opened_folder`, making what is missing (0700)."""
-    os.makedirs(root.base, mode=0o700, exist_ok=True)  # noqa: PTH103 - mode of parents
-    fd = os.open(root.base, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        for part in (*root.below, *parts):
-            try:
-                below = _enter(fd, part)
-            except FileNotFoundError:
-                with contextlib.suppress(FileExistsError):
-                    os.mkdir(part, 0o700, dir_fd=fd)
-                below = _enter(fd, part)
-            os.close(fd)
-            fd = below
-        if os.fstat(fd).st_uid != os.geteuid():
-            raise UnfitFileError("owner", "folder belongs to another user")
-        yield fd
-    finally:
-        os.close(fd)
+    with safe_files.made_folder(root.base, (*root.below, *parts)) as folder:
+        yield folder
 
 
 def read(root: Root, relative: str) -> tuple[bytes, Signature]:
@@ -131,74 +78,7 @@ def read(root: Root, relative: str) -> tuple[bytes, Signature]:
         with opened_folder(root, tuple(parents)) as folder:
             return read_at(folder, name)
     except OSError as error:
-        raise _unfit(error) from None
-
-
-def read_at(folder: int, name: str) -> tuple[bytes, Signature]:
-    """Bytes of the file `name` in an open folder; raises as `read`."""
-    try:
-        fd = os.open(name, _FILE, dir_fd=folder)
-    except OSError as error:
-        raise _unfit(error) from None
-    try:
-        found = os.fstat(fd)
-        code = judge(found)
-        if code is not None:
-            raise UnfitFileError(code, MESSAGES[code])
-        parts = []
-        left = MAX_FILE_BYTES + 1
-        while left > 0 and (part := os.read(fd, min(left, 1 << 16))):
-            parts.append(part)
-            left -= len(part)
-        if left <= 0:
-            raise UnfitFileError("tooLarge", MESSAGES["tooLarge"])
-        return b"".join(parts), Signature.of(found)
-    except OSError as error:
-        raise _unfit(error) from None
-    finally:
-        os.close(fd)
-
-
-def judge(found: os.stat_result) -> str | None:
-    """Why a file may not be read; None where it may."""
-    if stat.S_ISLNK(found.st_mode):
-        return "link"
-    if not stat.S_ISREG(found.st_mode):
-        return "notRegular"
-    if found.st_uid != os.geteuid():
-        return "owner"
-    if found.st_nlink != 1:
-        return "hardLink"
-    if found.st_size > MAX_FILE_BYTES:
-        return "tooLarge"
-    return None
-
-
-MESSAGES = {
-    "link": "is a symbolic link, or lies behind one: links are not followed",
-    "notRegular": "is not a regular file",
-    "owner": "belongs to another user",
-    "hardLink": "has more than one hard link",
-    "tooLarge": f"is larger than {MAX_FILE_BYTES} bytes: found by its name only",
-    "unreadable": "cannot be read",
-    "name": "has a name that is not valid UTF-8",
-    "tooDeep": f"lies more than {names.MAX_DEPTH} folders deep",
-}
-
-
-def _unfit(error: OSError) -> Exception:
-    if error.errno in (errno.ENOENT, errno.ENOTDIR):
-        return FileNotFoundError(errno.ENOENT, "no such file")
-    if error.errno in (errno.ELOOP, errno.EMLINK):
-        return UnfitFileError("link", MESSAGES["link"])
-    if error.errno in (errno.ENXIO, errno.ENODEV, errno.EISDIR):
-        return UnfitFileError("notRegular", MESSAGES["notRegular"])
-    return UnfitFileError("unreadable", f"{MESSAGES['unreadable']}: {error.strerror}")
-
-
-def revision(data: bytes) -> str:
-    """Revision of a file: SHA-256 of its bytes, lower-case hex."""
-    return hashlib.sha256(data).hexdigest()
+        raise safe_files.unfit(error) from None
 
 
 def scan(root: Root) -> Generator[Listed, None, None]:
@@ -211,7 +91,7 @@ def scan(root: Root) -> Generator[Listed, None, None]:
         with opened_folder(root) as folder:
             yield from _scan(folder, "", 1)
     except OSError as error:
-        raise _unfit(error) from None
+        raise safe_files.unfit(error) from None
 
 
 def _scan(folder: int, prefix: str, depth: int) -> Iterator[Listed]:
@@ -265,8 +145,3 @@ def is_unicode(name: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def printable(path: str) -> str:
-    """A path fit for a message: what cannot be printed becomes U+FFFD."""
-    return "".join(c if c.isprintable() else "\ufffd" for c in path)

@@ -19,7 +19,8 @@ from collections.abc import Mapping
 
 from attrs import frozen
 
-from oncue.memory.decoding import (
+from oncue.memory.yaml_text import RefusedError, Value, as_json, entry, plain, read_yaml
+from oncue.text.decoding import (
     LINE,
     Encoding,
     Newline,
@@ -29,7 +30,6 @@ from oncue.memory.decoding import (
     newline_of,
     normalise,
 )
-from oncue.memory.yaml_text import RefusedError, Value, as_json, entry, plain, read_yaml
 
 MAX_FRONT_MATTER_BYTES = 16 * 1024
 """Real front matter has some hundred bytes; a block beyond this is no front matter (M5)."""

@@ -10,13 +10,13 @@ from attrs import frozen
 
 from oncue.memory import files
 from oncue.memory.analyst import Analysed, Analyst
-from oncue.memory.decoding import Problem
 from oncue.memory.document import Described, by_name_only, describe
 from oncue.memory.files import Signature
 from oncue.memory.front_matter import parse
 from oncue.memory.provenance import Writer
 from oncue.memory.roots import Root
 from oncue.ports import Document
+from oncue.text.decoding import Problem
 
 
 @frozen

@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 from attrs import frozen
 
-from oncue.memory.decoding import Problem
+from oncue.text.decoding import Problem
 
 MAX_DEPTH = 16
 """Nesting of the mapping: more is an attack on a recursive reader (D56)."""

@@ -23,7 +23,7 @@ class Problem:
 
     code: str
     """Short and stable: `yaml`, `alias`, `tag`, `depth`, `tooLong`, `unclosed`, `duplicateKey`,
-    `encoding`, `nul`, and the codes of files.py."""
+    `encoding`, `nul`, and the codes of memory files."""
     message: str
     """What is wrong and where; never the content."""
 
