@@ -180,14 +180,14 @@ def sendable(message: Message) -> None:
 
 @pytest.mark.parametrize("form", FORMATS)
 @given(data=st.binary(max_size=400), size=st.integers(1, 40))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_T1_random_bytes(form: TranscriptFormat, data: bytes, size: int) -> None:
     check(data, form, size)
 
 
 @pytest.mark.parametrize("form", FORMATS)
 @given(data=st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_T1_mutated_recordings(form: TranscriptFormat, data: st.DataObject) -> None:
     raw = sample(form)
     for _ in range(data.draw(st.integers(1, 4))):
@@ -207,7 +207,7 @@ def test_T1_mutated_recordings(form: TranscriptFormat, data: st.DataObject) -> N
 
 @pytest.mark.parametrize("form", FORMATS)
 @given(data=st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_T1_records_with_members_of_any_kind(form: TranscriptFormat, data: st.DataObject) -> None:
     records = [json.loads(line) for line in sample(form).splitlines()]
     for _ in range(data.draw(st.integers(1, 5))):
@@ -226,7 +226,7 @@ def test_T1_records_with_members_of_any_kind(form: TranscriptFormat, data: st.Da
 
 
 @given(data=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_T1_one_object_with_anything_in_it(data: st.DataObject) -> None:
     whole = data.draw(st.dictionaries(st.sampled_from(WORDS), values, max_size=5))
     records = st.dictionaries(st.sampled_from(WORDS), values, max_size=6)

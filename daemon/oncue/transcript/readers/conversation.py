@@ -198,9 +198,13 @@ class Conversation:
 
     def call(self, call: ToolCall) -> None:
         """A call of the response that is growing."""
-        if self._draft is not None:
-            self._draft.calls.append(call)
-            self._open[call.id] = None
+        if self._draft is None:
+            return
+        if any(known.id == call.id for known in self._draft.calls):
+            self._skipped["copy"] += 1
+            return
+        self._draft.calls.append(call)
+        self._open[call.id] = None
 
     def results(self, message: Message, *, cancelled: bool = False) -> None:
         """Results; those whose call is not open are dropped: a provider refuses them."""
