@@ -134,8 +134,13 @@ class Notes(Protocol):
         secrets, write and sync. Raises `NotesRefusedError`, `OSError`."""
 
 
+class ExtractionFailedError(Exception):
+    """An extractor gave up. The text is fit for logs and clients: no key, no content."""
+
+
 class Extractor(Protocol):
-    """Makes section edits out of a snapshot. Cancellable; raises on failure."""
+    """Makes section edits out of a snapshot. Cancellable; raises `ExtractionFailedError` where
+    it gives up; of any other exception only the type is told."""
 
     async def extract(
         self, snapshot: Snapshot, notes: NotesView, budgets: NoteBudgets, deadline_s: float

@@ -179,7 +179,7 @@ def paired(messages: Sequence[Message]) -> tuple[Message, ...]:
         if lost or orphans:
             lines = [message.text] if message.text else []
             lines += [f"[asked for {call.name}; no result came]" for call in lost]
-            message = attrs.evolve(  # noqa: PLW2901 - the same message, mended
+            message = attrs.evolve(
                 message,
                 text="\n".join(lines),
                 tool_calls=tuple(c for c in message.tool_calls if c.id in results),

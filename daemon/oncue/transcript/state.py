@@ -113,6 +113,7 @@ class Transcript:
         # Summaries.
         self._ids = bytearray()
         self._summarised = 0
+        self._through: str | None = None
         self._behind = 0
         self._expected = b""
         self._resumed: str | None = None
@@ -267,24 +268,54 @@ class Transcript:
         if position is None:
             return False
         if position >= self._summarised:
-            self._set_summarised(position + 1)
+            self._set_summarised(position + 1, through)
             self._trim()
         return True
 
-    def resume(self, through: str, ids: bytes) -> bool:
-        """Take over what another daemon summarised: `ids` of a `Range`, ending in `through`. For
-        a transcript that knows nothing yet, else False and nothing changes. The client goes on
-        behind `through`, or sends the conversation from its beginning."""
-        if self._next or not ids or len(ids) % _RECORD or ids[-_RECORD:] != _record(through):
+    def resume(self, through: str, ids: bytes, context_tokens: int) -> bool:
+        """Take over what another daemon summarised: `ids` of a `Range`, ending in `through`, and
+        the size of the context then. The client goes on behind `through`, or sends the
+        conversation from its beginning, or has already begun to. False: nothing was taken over,
+        because it is another conversation, or this one is further."""
+        if not ids or len(ids) % _RECORD or ids[-_RECORD:] != _record(through):
             return False
+        if self._next:
+            return self._compare(ids)
         self._ids = bytearray(ids)
-        self._next = self._first = self._summarised = len(ids) // _RECORD
-        self._kept_from = self._next
+        self._next = self._first = self._kept_from = len(ids) // _RECORD
+        self._set_summarised(self._next, through)
         self._position[through] = self._next - 1
-        self._last_id = through
-        self._resumed = through
+        self._last_id = self._resumed = through
         self._anchor = self._next - 1
+        self._anchor_tokens = context_tokens
         return True
+
+    def _compare(self, ids: bytes) -> bool:
+        """Take over what the messages that are here have in common with a summarised prefix."""
+        common = 0
+        end = min(len(ids), len(self._ids))
+        while (
+            common < end and self._ids[common : common + _RECORD] == ids[common : common + _RECORD]
+        ):
+            common += _RECORD
+        position = common // _RECORD
+        if position <= self._summarised or position <= self._first:
+            return False
+        self._set_summarised(position, self._entry(position - 1).message.id)
+        if position == self._next < len(ids) // _RECORD:
+            self._expected = ids
+        self._trim()
+        return True
+
+    @property
+    def is_sent_anew(self) -> bool:
+        """Every message so far is one that was summarised before: a conversation comes again."""
+        return bool(self._expected) and self._summarised == self._next > 0
+
+    @property
+    def summarised_through(self) -> str | None:
+        """Id of the last message that is summarised (`processedThrough`)."""
+        return self._through
 
     def prefix(self) -> bytes:
         """Hashed ids of what is summarised."""
@@ -307,7 +338,7 @@ class Transcript:
                 return
         if message_id == through:
             # Whatever came since then lies before it, sent again from somewhere in the middle.
-            self._set_summarised(self._next)
+            self._set_summarised(self._next, through)
 
     def _add(self, message: Message) -> None:
         entry = Entry(kept(message), estimate(message), size_of(message))
@@ -319,17 +350,18 @@ class Transcript:
         self._behind += entry.tokens
         self._ids += _record(message.id)
         if self._expected:
-            self._recognise(position)
+            self._recognise(position, message.id)
         self._anchor_at(position, entry)
         self._see_tools(position, message)
         self._last_id = message.id
 
-    def _recognise(self, position: int) -> None:
+    def _recognise(self, position: int, message_id: str) -> None:
         """A message of a conversation that is sent anew: is it one of those summarised?"""
         begin = position * _RECORD
         expected = self._expected[begin : begin + _RECORD]
         if self._summarised == position and expected == self._ids[begin:]:
             self._summarised = self._next
+            self._through = message_id
             self._behind = 0
         else:
             self._expected = b""
@@ -390,8 +422,9 @@ class Transcript:
             self._answers.update(result.call_id for result in message.tool_results)
             self._open -= self._answers
 
-    def _set_summarised(self, end: int) -> None:
+    def _set_summarised(self, end: int, through: str) -> None:
         self._summarised = end
+        self._through = through
         self._behind = sum(
             self._entry(at).tokens for at in range(max(end, self._first), self._next)
         )
