@@ -12,6 +12,7 @@ next record that is taken.
 from __future__ import annotations
 
 import errno
+import functools
 import hashlib
 import io
 import logging
@@ -62,6 +63,8 @@ _WORD = re.compile(r"[A-Za-z0-9_.:/$<>-]{1,80}")
 _MACHINE_ID = re.compile(
     r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|[a-z]{1,2}[0-9]{1,12}|[0-9]{1,12}"
 )
+_CACHED_CHARACTERS: Final = 120
+"""Longer texts are neither words nor ids of ours, and a cache must not keep them."""
 _LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 _OUR_ROOT: Final = str(Path(__file__).parent)
 
@@ -182,14 +185,27 @@ def describe(error: BaseException) -> dict[str, str]:
     return {"error": type(inner).__name__, "at": location(inner.__traceback__)}
 
 
+@functools.lru_cache(1024)
+def _word(text: str) -> str:
+    return text if _WORD.fullmatch(text) else digest(text)
+
+
+@functools.lru_cache(1024)
+def _id(text: str) -> str:
+    return text if _MACHINE_ID.fullmatch(text) else digest(text)
+
+
 def _safe(key: str, value: Any) -> Any:
     if isinstance(value, bool | int | float) or value is None:
         return value
     if isinstance(value, str):
-        if key in WORDS:
-            return value if _WORD.fullmatch(value) else digest(value)
-        if key in IDS:
-            return value if _MACHINE_ID.fullmatch(value) else digest(value)
+        if len(value) <= _CACHED_CHARACTERS:
+            if key in WORDS:
+                return _word(value)
+            if key in IDS:
+                return _id(value)
+        elif key in WORDS or key in IDS:
+            return digest(value)
         return f"<{len(value)} characters>"
     if isinstance(value, BaseException):
         return type(value).__name__
@@ -201,13 +217,15 @@ def redact(event: MutableMapping[str, Any]) -> dict[str, Any]:
     out: dict[str, Any] = {}
     error = event.pop("exc_info", None)
     for key, value in event.items():
+        kind = value.__class__
         if key == "event":
-            out[key] = str(value)[:120]
-        elif key == "level":
+            out[key] = value if kind is str and len(value) <= 120 else str(value)[:120]
+        elif kind is int or kind is float or key == "level":
             out[key] = value
+        elif kind is str and key in WORDS and len(value) <= _CACHED_CHARACTERS:
+            out[key] = _word(value)
         else:
-            kind = type(value)
-            out[key] = value if kind is int or kind is float else _safe(key, value)
+            out[key] = _safe(key, value)
     if error:
         if isinstance(error, tuple):
             error = error[1]
