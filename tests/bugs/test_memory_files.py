@@ -86,6 +86,9 @@ def test_D53_D55_every_kind_of_bad_file_among_good_ones(
         *readable,
         "hundred-megabytes.md",
     }
+    health = talk.result("daemon/status")["memory"]
+    assert health["state"] == "degraded"
+    assert str(root) in health["reason"], "what cannot be read is said"
     start = {"sessionId": "s", "query": "heron nest", "waitMs": 2_000}
     assert talk.result("recall/start", start)["poll"]["outcome"] == "delivered"
     for name in kinds:
@@ -203,6 +206,9 @@ def test_D52_a_file_that_cannot_be_parsed_keeps_its_bytes_whatever_is_done(
     data = b"---\r\nname: heron\ndescription: nest: of: herons\nown: [open\n---\r\nheron body\r"
     (root / "x.md").write_bytes(data)
     assert len(listed(talk)) == 1
+    health = talk.result("daemon/status")["memory"]
+    assert health["state"] == "degraded"
+    assert f"{root}/x.md" in health["reason"]
     start = {"sessionId": "s", "query": "heron nest", "waitMs": 2_000}
     assert talk.result("recall/start", start)["poll"]["outcome"] == "delivered"
     revision = talk.result("memory/read", {"sessionId": "s", "path": f"{root}/x.md"})["revision"]
