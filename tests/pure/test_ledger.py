@@ -434,7 +434,7 @@ def test_lanes_are_independent() -> None:
 
 def test_T4_the_33rd_lane_is_refused_with_its_figures() -> None:
     book = Book()
-    for number in range(32):
+    for number in range(31):
         book.start(lane=f"l{number}")
     said = len(book.said)
     with pytest.raises(LimitExceeded) as caught:
@@ -442,6 +442,7 @@ def test_T4_the_33rd_lane_is_refused_with_its_figures() -> None:
     assert caught.value.detail == {"limit": "lanes", "value": 32, "sent": 33}
     assert len(book.said) == said
     assert book.start(lane="l3").replaced is not None
+    assert book.start().state == "pending"  # the place of the main line was kept
 
 
 def test_an_idle_lane_makes_room_after_ten_minutes_but_main_never_does() -> None:
@@ -461,16 +462,16 @@ def test_an_idle_lane_makes_room_after_ten_minutes_but_main_never_does() -> None
 @pytest.mark.parametrize("use", ["start", "poll"])
 def test_a_lane_in_use_makes_no_room(use: str) -> None:
     book = Book()
-    for number in range(32):
+    for number in range(31):
         book.settle(book.start(lane=f"l{number}").recall_id, "a")
         book.poll(lane=f"l{number}")
     book.now += 599
-    for number in range(31):
+    for number in range(30):
         if use == "start":
             book.settle(book.start(lane=f"l{number}").recall_id)
         book.poll(lane=f"l{number}")
     book.now += 1
-    book.start(lane="new")  # in place of the 32nd
+    book.start(lane="new")  # in place of the 31st
     with pytest.raises(LimitExceeded):
         book.start(lane="one more")
     assert book.ledger.surfaced("l0") == {"/m/a.md"}

@@ -155,7 +155,8 @@ class Lanes:
     __slots__ = ("_lanes",)
 
     def __init__(self) -> None:
-        self._lanes: dict[str, Lane] = {}
+        # The main line has its place from the start: 32 subagents must not leave it without one.
+        self._lanes: dict[str, Lane] = {MAIN_LANE: Lane(MAIN_LANE)}
 
     def get(self, name: str) -> Lane | None:
         """The lane, if there is one."""
