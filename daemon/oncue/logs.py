@@ -105,6 +105,10 @@ class Sink:
             self._drop()
             return
         try:
+            if not self._unreported and self._poll is None:
+                os.write(self._fd, record)
+                self.written += 1
+                return
             if self._unreported:
                 lost = self._unreported
                 line = orjson.dumps(
@@ -118,6 +122,9 @@ class Sink:
                 self.written += 1
             else:
                 self._drop()
+        except OSError as error:
+            self._failed(error)
+            self._drop()
         finally:
             self._lock.release()
 
@@ -133,11 +140,14 @@ class Sink:
                 return False
             os.write(self._fd, record)
         except OSError as error:
-            # A dead stderr is given up for good: nobody may loop on reporting it (D02).
-            if error.errno not in (errno.EAGAIN, errno.EINTR, errno.ENOSPC):
-                self.alive = False
+            self._failed(error)
             return False
         return True
+
+    def _failed(self, error: OSError) -> None:
+        # A dead stderr is given up for good: nobody may loop on reporting it (D02).
+        if error.errno not in (errno.EAGAIN, errno.EINTR, errno.ENOSPC):
+            self.alive = False
 
 
 _sink: Sink | None = None

@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from e2e_driver import TEST_DAEMON, Daemon, frame, request
 
 ROUNDS = 20_000
-WINDOW = 64
+IN_FLIGHT = 64
 
 
 def cpu_seconds(pid: int) -> float:
@@ -43,9 +43,10 @@ def probe(method: str, params: object, rounds: int) -> str:
         os.write(to, frame(request(1, "initialize", {})))
         os.read(back, 1 << 16)
         raw = frame(request(1, method, params))
-        os.write(to, raw)
+        batch = b"".join(frame(request(i, method, params)) for i in range(IN_FLIGHT))
+        os.write(to, batch)
         time.sleep(0.05)
-        size = len(os.read(back, 1 << 16))
+        wanted = len(os.read(back, 1 << 16))
         times = []
         for _ in range(rounds):
             begun = time.perf_counter_ns()
@@ -53,18 +54,15 @@ def probe(method: str, params: object, rounds: int) -> str:
             os.read(back, 1 << 16)
             times.append(time.perf_counter_ns() - begun)
         times.sort()
-        batch = raw * (WINDOW // 2)
-        wanted = size * (WINDOW // 2)
         before, begun = cpu_seconds(process.pid), time.perf_counter()
-        batches = max(1, rounds * 5 // (WINDOW // 2))
-        os.write(to, batch)
+        batches = max(1, rounds * 5 // IN_FLIGHT)
         for _ in range(batches):
             os.write(to, batch)
             got = 0
             while got < wanted:
                 got += len(os.read(back, wanted - got))
         seconds = time.perf_counter() - begun
-        messages = batches * (WINDOW // 2)
+        messages = batches * IN_FLIGHT
         cpu = cpu_seconds(process.pid) - before
         return (
             f"{method:14} RTT p50 {statistics.median(times) / 1000:7.1f} µs  "

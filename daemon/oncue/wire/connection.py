@@ -12,7 +12,6 @@ from oncue.wire.outbox import Outbox
 from oncue.wire.peer import Peer
 from oncue.wire.rpc import Rpc
 from oncue.wire.stdio import Reader
-from oncue_protocol.framing import FrameReader
 
 log = get_logger("oncue.wire")
 
@@ -40,7 +39,7 @@ async def serve_connection(
     rpc.register(handlers)
     reader = Reader(
         read_fd,
-        FrameReader(max_body=max_message_bytes),
+        max_body=max_message_bytes,
         on_body=rpc.handle,
         on_batch=outbox.flush,
         is_over=lambda: peer.end_reason is not None,

