@@ -303,8 +303,10 @@ class Store:
         except DamagedError as error:
             self._rebuild(str(error))
         except (OSError, apsw.Error) as error:
-            self._open_memory(f"readOnly: the state folder cannot be used ({_kind(error)}): "
-                              "index in memory")  # fmt: skip
+            self._open_memory(
+                f"readOnly: the state folder {self.folder} cannot be used ({_kind(error)}): "
+                "index in memory; mend its permissions or set ONCUE_STATE_DIR"
+            )
 
     def _rebuild(self, why: str) -> None:
         """Set the damaged file aside and open a new one; the files are the truth."""
