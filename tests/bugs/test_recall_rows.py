@@ -261,7 +261,7 @@ def test_D75_what_a_clone_brings_is_told_and_not_read(talk: Talk, tmp_path: Path
 
 
 @pytest.mark.parametrize("link", [".oncue", ".oncue/memory"])
-def test_D75_a_clone_that_links_to_the_users_own_memory(
+def test_D60_D75_a_clone_that_links_to_the_users_own_memory(
     talk: Talk, tmp_path: Path, link: str
 ) -> None:
     """Or to anything else: it is not followed, read, written or trusted."""
