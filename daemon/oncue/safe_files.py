@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import hashlib
 import os
 import stat
+import time
 from collections.abc import Iterator
 
 from attrs import frozen
@@ -179,6 +181,35 @@ def unfit(error: OSError) -> Exception:
     if error.errno in (errno.ENXIO, errno.ENODEV, errno.EISDIR):
         return UnfitFileError("notRegular", MESSAGES["notRegular"])
     return UnfitFileError("unreadable", f"{MESSAGES['unreadable']}: {error.strerror}")
+
+
+LOCK_DEADLINE_S = 3.0
+"""A writer holds a folder's lock for milliseconds; who waits longer waits for a hang."""
+
+
+@contextlib.contextmanager
+def exclusively(folder: int, *, deadline_s: float = LOCK_DEADLINE_S) -> Iterator[None]:
+    """Hold the `flock` of an open folder, which every oncue process takes to write there and
+    which leaves no file behind. Raises BlockingIOError where another holds it too long. A file
+    system without locks is no reason not to write."""
+    until = time.monotonic() + deadline_s
+    pause = 0.001
+    while True:
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                raise
+            time.sleep(pause)
+            pause = min(pause * 2, 0.05)
+        except OSError:
+            break
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            fcntl.flock(folder, fcntl.LOCK_UN)
 
 
 def write_all(fd: int, data: bytes) -> None:

@@ -8,47 +8,29 @@ revision under a lock that every oncue process takes (memory.md M4; I19, I20). T
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import secrets
-import time
 from collections.abc import Iterator
 
 from oncue.memory import files, names
 from oncue.memory.files import TEMPORARY, Signature, UnfitFileError
 from oncue.memory.roots import Root
+from oncue.safe_files import LOCK_DEADLINE_S, exclusively
 from oncue_protocol.errors import RevisionConflict, StoreUnavailable
-
-LOCK_DEADLINE_S = 3.0
-"""A writer holds the lock for milliseconds; who waits longer than this waits for a hang."""
 
 
 @contextlib.contextmanager
 def locked(root: Root, *, deadline_s: float = LOCK_DEADLINE_S) -> Iterator[int]:
     """The root's folder (made where it is missing), exclusively. Raises `StoreUnavailable` where
     another process holds it too long."""
-    with files.made_folder(root) as folder:
-        until = time.monotonic() + deadline_s
-        pause = 0.001
-        while True:
-            try:
-                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() >= until:
-                    raise StoreUnavailable(
-                        f"another process holds the memory folder {root.path}: try again",
-                        reason="busy",
-                    ) from None
-                time.sleep(pause)
-                pause = min(pause * 2, 0.05)
-            except OSError:
-                break  # a file system without locks: the revision check alone has to do
+    with files.made_folder(root) as folder, contextlib.ExitStack() as stack:
         try:
-            yield folder
-        finally:
-            with contextlib.suppress(OSError):
-                fcntl.flock(folder, fcntl.LOCK_UN)
+            stack.enter_context(exclusively(folder, deadline_s=deadline_s))
+        except BlockingIOError:
+            raise StoreUnavailable(
+                f"another process holds the memory folder {root.path}: try again", reason="busy"
+            ) from None
+        yield folder
 
 
 def current(root: Root, relative: str) -> tuple[bytes | None, Signature | None]:

@@ -1,0 +1,98 @@
+"""Where the level-1 headings of a Markdown text are, by markdown-it-py (pure).
+
+A `#` in a code fence, an indented block, HTML, a list or a quotation is no heading of ours. What a
+fence or an HTML block that is never closed would swallow can be closed here.
+"""
+
+from __future__ import annotations
+
+import re
+
+from attrs import frozen
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")
+"""A line with its end, as markdown-it counts lines."""
+
+_MARKDOWN = MarkdownIt("commonmark").disable(["reference", "inline"])
+_TERMINATORS = ("-->", "?>", "]]>", "</pre>", "</script>", "</style>", "</textarea>", ">")
+
+
+@frozen
+class Heading:
+    """A level-1 heading that is in no other block."""
+
+    start: int
+    """Its line, from 0."""
+    end: int
+    """The line behind it (one or, underlined with `=`, more lines further)."""
+    title: str
+    underlined: bool = False
+
+
+@frozen
+class Block:
+    """A code fence or a block of HTML that is in no other block."""
+
+    start: int
+    end: int
+
+
+def line_end(line: str) -> str:
+    """How a line ends: `""` for the last one of a file."""
+    return line[len(line.rstrip("\r\n")) :]
+
+
+def headings(text: str) -> list[Heading]:
+    """All level-1 headings, in order."""
+    return scan(text)[0]
+
+
+def scan(text: str) -> tuple[list[Heading], list[Block]]:
+    """All level-1 headings, and all blocks that may hide some."""
+    found: list[Heading] = []
+    blocks: list[Block] = []
+    tokens = _parse(text)
+    for index, token in enumerate(tokens):
+        if token.level or token.map is None:
+            continue
+        start, end = token.map
+        if token.type == "heading_open" and token.tag == "h1":
+            title = tokens[index + 1].content.strip()
+            found.append(Heading(start, end, title, token.markup.startswith("=")))
+        elif token.type in ("fence", "html_block"):
+            blocks.append(Block(start, end))
+    return found, blocks
+
+
+def fences(text: str) -> list[Block]:
+    """All code fences that are in no other block."""
+    return [
+        Block(token.map[0], token.map[1])
+        for token in _parse(text)
+        if token.type == "fence" and not token.level and token.map is not None
+    ]
+
+
+def closed(text: str) -> str:
+    """`text`, with a line behind it that closes the fence or HTML block it leaves open; as it is,
+    where a heading behind it would be one. No line end behind the last line."""
+    if _is_closed(text):
+        return text
+    last = next((t for t in reversed(_parse(text)) if not t.level and t.map is not None), None)
+    ends = (last.markup,) if last is not None and last.type == "fence" else _TERMINATORS
+    for end in ends:
+        if _is_closed(f"{text}\n{end}"):
+            return f"{text}\n{end}"
+    # Only what we do not know of Markdown leads here: then nothing of it may act as Markdown.
+    return "\n".join(f"    {line}" for line in text.split("\n"))
+
+
+def _is_closed(text: str) -> bool:
+    found = headings(f"{text}\n\n# x\n")
+    return bool(found) and found[-1].start == len(LINE.findall(f"{text}\n\n"))
+
+
+def _parse(text: str) -> list[Token]:
+    return _MARKDOWN.parse(text)

@@ -1,0 +1,206 @@
+"""Budgets of the notes, and condensing what is over them (pure; X21, I22).
+
+Deterministic: the oldest units of a section go first, which are those at its top. A unit is a line
+with what is indented below it, or a whole code fence: none is ever cut inside. One line in italics
+says how many went. Where the notes as a whole are over budget, "Now" and "Problems" go last.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from attrs import frozen
+
+from oncue.notes.blocks import LINE, fences
+from oncue.notes.document import Document, content_of
+from oncue.notes_ports import NoteBudgets
+from oncue.text import tokens
+
+KEPT_LONGEST = ("Problems", "Now")
+"""Condensed after all others, in this order."""
+FIRST = ("Log", "Results", "Commands", "Files", "System", "Lessons", "Task", "Title")
+"""Condensed in this order; sections of a user's template after `Files`."""
+SHARES = (0.25, 0.05)
+"""Of a section's budget: how far each section is condensed before the next one's turn comes, in a
+first and a second round."""
+
+_MARKER = re.compile(r"_\((\d+) older lines? left out\)_")
+_CUT = "_(beginning left out)_ "
+
+
+@frozen
+class OverBudget:
+    """A section that is larger than it may be."""
+
+    title: str
+    tokens: int
+    budget: int
+
+
+@frozen
+class Sizes:
+    """What is over budget: for a model to condense."""
+
+    sections: tuple[OverBudget, ...]
+    total: int
+    """Tokens of the whole file."""
+    max_total: int
+
+    @property
+    def is_over(self) -> bool:
+        return bool(self.sections) or self.total > self.max_total
+
+    def instructions(self) -> str:
+        """For a model: which sections to condense; empty where nothing is over."""
+        lines = [
+            f"- {over.title}: about {over.tokens} tokens, at most {over.budget}"
+            for over in self.sections
+        ]
+        if self.total > self.max_total:
+            lines.append(
+                f"- all sections together: about {self.total} tokens, at most {self.max_total}; "
+                f"keep {' and '.join(reversed(KEPT_LONGEST))} longest"
+            )
+        if not lines:
+            return ""
+        return "\n".join(("Over budget, so condense, the oldest first:", *lines))
+
+
+def sizes(document: Document, budgets: NoteBudgets) -> Sizes:
+    """What is over budget."""
+    over = []
+    for title, content in document.contents().items():
+        size = tokens.estimate(content)
+        if size > budgets.max_section_tokens:
+            over.append(OverBudget(title, size, budgets.max_section_tokens))
+    return Sizes(tuple(over), tokens.estimate(document.text), budgets.max_total_tokens)
+
+
+@frozen
+class Condensed:
+    """The document within its budgets, and what went."""
+
+    document: Document
+    removed: dict[str, str]
+    """Title → text that was left out, for whoever keeps it."""
+
+
+def condensed(document: Document, budgets: NoteBudgets) -> Condensed:
+    """Idempotent. Sections that users added are theirs: they count, and are never touched."""
+    before = document.contents()
+    contents = {
+        title: shortened(content, budgets.max_section_tokens) for title, content in before.items()
+    }
+    excess = _total(document, contents) - budgets.max_total_tokens
+    for title, share in _turns(document):
+        if excess <= 0:
+            break
+        size = tokens.estimate(contents[title])
+        floor = int(budgets.max_section_tokens * share)
+        if size > floor:
+            shorter = shortened(contents[title], max(floor, size - excess))
+            excess -= size - tokens.estimate(shorter)
+            contents[title] = shorter
+    changed = {title: text for title, text in contents.items() if text != before[title]}
+    removed = {title: _difference(before[title], text) for title, text in changed.items()}
+    return Condensed(document.with_contents(changed) if changed else document, removed)
+
+
+def _total(document: Document, contents: dict[str, str]) -> int:
+    difference = sum(
+        tokens.estimate(contents[title]) - tokens.estimate(content)
+        for title, content in document.contents().items()
+    )
+    return tokens.estimate(document.text) + difference
+
+
+def _turns(document: Document) -> Iterator[tuple[str, float]]:
+    titles = [section.title for section in document.template.sections]
+    at = FIRST.index("System")
+    others = [t for t in titles if t not in FIRST and t not in KEPT_LONGEST]
+    order = [t for t in (*FIRST[:at], *others, *FIRST[at:]) if t in titles]
+    last = [title for title in KEPT_LONGEST if title in titles]
+    for share in SHARES:
+        yield from ((title, share) for title in order)
+    for share in SHARES:
+        yield from ((title, share) for title in last)
+
+
+def shortened(content: str, max_tokens: int) -> str:
+    """A section's content within `max_tokens`: the oldest units left out, and a line that says
+    how many lines went. Idempotent."""
+    if tokens.weight(content) <= max_tokens * 1_000:
+        return content
+    gone, units = _counted(_units(content))
+    room = max_tokens * 1_000 - tokens.weight("_(100000 older lines left out)_\n\n")
+    kept: list[str] = []
+    while units and tokens.weight(units[-1]) <= room:
+        room -= tokens.weight(units[-1])
+        kept.insert(0, units.pop())
+    if not kept and units and not _is_fence(units[-1]):
+        kept = [_tail(units.pop(), room)]
+    gone += sum(len(LINE.findall(unit.strip("\n"))) for unit in units)
+    rest = content_of("".join(kept))
+    if not gone:
+        return rest
+    marker = f"_({gone} older line{'' if gone == 1 else 's'} left out)_"
+    return f"{marker}\n\n{rest}" if rest else marker
+
+
+def _counted(units: list[str]) -> tuple[int, list[str]]:
+    """How many lines went before, and the units without the line that says so."""
+    for number, unit in enumerate(units):
+        if unit.strip():
+            match = _MARKER.fullmatch(unit.strip())
+            if match is not None:
+                return int(match[1]), units[:number] + units[number + 1 :]
+            break
+    return 0, units
+
+
+def _units(content: str) -> list[str]:
+    lines = LINE.findall(content)
+    fenced = {block.start: block.end for block in fences(content)}
+    units: list[str] = []
+    at = 0
+    while at < len(lines):
+        if at in fenced:
+            units.append("".join(lines[at : fenced[at]]))
+            at = fenced[at]
+            continue
+        if units and (lines[at][:1] in " \t" or not lines[at].strip()) and not _is_fence(units[-1]):
+            units[-1] += lines[at]
+        else:
+            units.append(lines[at])
+        at += 1
+    return units
+
+
+def _is_fence(unit: str) -> bool:
+    return unit.lstrip(" ").startswith(("```", "~~~"))
+
+
+def _tail(unit: str, room: int) -> str:
+    """The end of a unit that is too long as a whole, from the beginning of a word."""
+    room -= tokens.weight(_CUT)
+    text = unit.strip().removeprefix(_CUT)
+    low, high = 0, len(text)
+    while low < high:
+        middle = (low + high) // 2
+        if tokens.weight(text[middle:]) <= room:
+            high = middle
+        else:
+            low = middle + 1
+    space = text.find(" ", low, low + 40)
+    return _CUT + text[space + 1 if space >= 0 else low :].lstrip()
+
+
+def _difference(before: str, after: str) -> str:
+    kept = after.split("\n")
+    lines = before.split("\n")
+    # What is kept is the end: whatever stands before it went.
+    while kept and lines and kept[-1] == lines[-1]:
+        kept.pop()
+        lines.pop()
+    return "\n".join(line for line in lines if not _MARKER.fullmatch(line.strip()))
