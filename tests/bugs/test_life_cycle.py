@@ -57,7 +57,7 @@ def at_work(daemon: Talk) -> None:
     daemon.result("recall/start", {"sessionId": "s", "query": "heron", "speculative": True})
     roots = daemon.result("session/open", {"sessionId": "s"})["memoryRoots"]
     root = next(root for root in roots if root["scope"] == "project")
-    for number in range(2_000):
+    for number in range(1_000):
         (Path(root["path"]) / f"m{number}.md").write_text(f"# Heron {number}\n\nnest {number}\n")
     poll = {"sessionId": "s", "lane": "l0", "point": "toolResult", "waitMs": 2_000}
     writes = [{"sessionId": "s", **write_params(f"t{number}")} for number in range(20)]
@@ -367,16 +367,17 @@ def stopped_holders(home: Path, count: int) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         daemons = [stack.enter_context(Sharing()) for _ in range(count)]
         for number, daemon in enumerate(daemons):
-            workspace = str(home / "work")
             daemon.initialize()
-            daemon.result("session/open", {"sessionId": "s", "workspace": workspace})
+            daemon.result("session/open", {"sessionId": "s", "workspace": str(home / "work")})
+            titles = [write_params(f"t{number}-{n}") for n in range(50)]
             daemon.send(
                 *(
-                    request(n, "memory/write", {"sessionId": "s", **write_params(f"t{number}-{n}")})
-                    for n in range(50)
+                    request(n, "memory/write", {"sessionId": "s", **params})
+                    for n, params in enumerate(titles)
                 )
             )
-            daemon.response(number % 5)
+        daemons[0].response(0)
+        for daemon in daemons:
             daemon.process.send_signal(signal.SIGSTOP)
         yield
 
