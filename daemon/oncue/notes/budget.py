@@ -169,12 +169,17 @@ def _units(content: str) -> list[str]:
             units.append("".join(lines[at : fenced[at]]))
             at = fenced[at]
             continue
-        if units and (lines[at][:1] in " \t" or not lines[at].strip()) and not _is_fence(units[-1]):
+        if units and not _is_fence(units[-1]) and _goes_on(units[-1], lines[at]):
             units[-1] += lines[at]
         else:
             units.append(lines[at])
         at += 1
     return units
+
+
+def _goes_on(unit: str, line: str) -> bool:
+    """Whether a line belongs to the unit before it: indented, blank, or the same quotation."""
+    return line[:1] in " \t" or not line.strip() or (line[0] == ">" and unit[0] == ">")
 
 
 def _is_fence(unit: str) -> bool:
