@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -53,12 +54,32 @@ def listed(daemon: Talk) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def talk() -> Iterator[Talk]:
-    with Talk(BUG_DAEMON) as running:
-        running.initialize({**OPTIONS, "model": {"provider": "none"}})
-        running.configure(recall=DEFAULTS["recall"])
-        yield running
-        assert running.shutdown() == 0
+def fresh() -> Iterator[Talk]:
+    with started() as daemon:
+        yield daemon
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Talk]:
+    with started() as daemon:
+        yield daemon
+
+
+@contextmanager
+def started() -> Iterator[Talk]:
+    with Talk(BUG_DAEMON) as daemon:
+        daemon.initialize({**OPTIONS, "model": {"provider": "none"}})
+        daemon.configure(recall=DEFAULTS["recall"])
+        yield daemon
+        assert daemon.shutdown() == 0
+
+
+@pytest.fixture
+def talk(running: Talk) -> Iterator[Talk]:
+    """One process for all: what one test did to its folder must not disturb the next."""
+    yield running
+    running.request("session/close", {"sessionId": "s"})
+    running.notifications.clear()
 
 
 # D53, D55: bad files beside good ones
@@ -199,29 +220,29 @@ def test_D54_whatever_stands_before_front_matter_it_is_found(talk: Talk, tmp_pat
 
 
 def test_D52_a_file_that_cannot_be_parsed_keeps_its_bytes_whatever_is_done(
-    talk: Talk, tmp_path: Path
+    fresh: Talk, tmp_path: Path
 ) -> None:
     """Indexed, listed, recalled, written to, beside other writes: no stamp, no byte changed."""
-    root = open_session(talk, tmp_path)
+    root = open_session(fresh, tmp_path)
     data = b"---\r\nname: heron\ndescription: nest: of: herons\nown: [open\n---\r\nheron body\r"
     (root / "x.md").write_bytes(data)
-    assert len(listed(talk)) == 1
-    health = talk.result("daemon/status")["memory"]
+    assert len(listed(fresh)) == 1
+    health = fresh.result("daemon/status")["memory"]
     assert health["state"] == "degraded"
     assert f"{root}/x.md" in health["reason"]
     start = {"sessionId": "s", "query": "heron nest", "waitMs": 2_000}
-    assert talk.result("recall/start", start)["poll"]["outcome"] == "delivered"
-    revision = talk.result("memory/read", {"sessionId": "s", "path": f"{root}/x.md"})["revision"]
+    assert fresh.result("recall/start", start)["poll"]["outcome"] == "delivered"
+    revision = fresh.result("memory/read", {"sessionId": "s", "path": f"{root}/x.md"})["revision"]
     wanted = {
         "sessionId": "s", "scope": "project", "type": "project", "title": "heron",
         "description": "new", "body": "new", "path": f"{root}/x.md",
     }  # fmt: skip
     for if_revision in (None, revision, "0" * 64):
-        answer = talk.error("memory/write", {**wanted, "ifRevision": if_revision})
+        answer = fresh.error("memory/write", {**wanted, "ifRevision": if_revision})
         assert answer["code"] in (-32803, 1003)
         assert (root / "x.md").read_bytes() == data
     assert answer["data"]["revision"] == revision
-    talk.result("memory/write", {**wanted, "path": None, "title": "Another"})
+    fresh.result("memory/write", {**wanted, "path": None, "title": "Another"})
     assert (root / "x.md").read_bytes() == data
 
 
@@ -275,14 +296,16 @@ def test_D61_names_that_a_model_may_think_of_stay_inside(talk: Talk, tmp_path: P
 
 @pytest.mark.parametrize("session_id", ["../x", "/etc/x", "a\0b", "..", "x" * 256, "CON", "\u202e"])
 def test_D61_ids_are_no_paths(talk: Talk, tmp_path: Path, session_id: str) -> None:
-    before = set(talk.home.parent.iterdir())
+    before = names_in(talk.home, tmp_path)
     opened = talk.result("session/open", {"sessionId": session_id, "workspace": str(tmp_path)})
     assert opened["sessionId"] == session_id
     params = {"sessionId": session_id, "query": "x", "recallId": session_id, "lane": "../lane"}
     assert talk.result("recall/start", params)["recallId"] == session_id
-    made = {p.name for p in talk.home.rglob("*")} | {p.name for p in tmp_path.rglob("*")}
-    assert made <= {"data", "state", "index.db", "index.db-wal", "index.db-shm"}
-    assert set(talk.home.parent.iterdir()) >= before
+    assert names_in(talk.home, tmp_path) <= before | {"index.db", "index.db-wal", "index.db-shm"}
+
+
+def names_in(*folders: Path) -> set[str]:
+    return {path.name for folder in folders for path in folder.rglob("*")}
 
 
 # D32, D33: bytes that are no text
