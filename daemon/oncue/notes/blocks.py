@@ -86,6 +86,36 @@ def closed(text: str) -> str:
         if _is_closed(f"{text}\n{end}"):
             return f"{text}\n{end}"
     # Only what we do not know of Markdown leads here: then nothing of it may act as Markdown.
+    return _indented(text)
+
+
+def contained(text: str) -> str:
+    """`text` (line ends `\n`) as the body of a section: no fence left open, and level-1 headings
+    made level 2, so that nothing in it is a section of its own."""
+    text = closed(text)
+    for _ in range(_ROUNDS):
+        found = headings(text)
+        if not found:
+            return text
+        lines = LINE.findall(text)
+        for heading in found:
+            at = heading.end - 1 if heading.underlined else heading.start
+            lines[at] = _demoted(lines[at], underlined=heading.underlined)
+        text = closed("".join(lines))
+    return _indented(text)
+
+
+_ROUNDS = 8
+"""A line that changes may change how the next ones are read; more often than this nobody means."""
+
+
+def _demoted(line: str, *, underlined: bool) -> str:
+    if not underlined:
+        return line.replace("#", "##", 1)
+    return "-" * max(line.count("="), 3) + line_end(line)
+
+
+def _indented(text: str) -> str:
     return "\n".join(f"    {line}" for line in text.split("\n"))
 
 

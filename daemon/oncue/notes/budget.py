@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from attrs import frozen
 
-from oncue.notes.blocks import LINE, fences
+from oncue.notes.blocks import LINE, contained, fences
 from oncue.notes.document import Document, content_of
 from oncue.notes_ports import NoteBudgets
 from oncue.text import tokens
@@ -89,30 +89,36 @@ class Condensed:
 def condensed(document: Document, budgets: NoteBudgets) -> Condensed:
     """Idempotent. Sections that users added are theirs: they count, and are never touched."""
     before = document.contents()
-    contents = {
-        title: shortened(content, budgets.max_section_tokens) for title, content in before.items()
-    }
-    excess = _total(document, contents) - budgets.max_total_tokens
-    for title, share in _turns(document):
-        if excess <= 0:
+    contents = dict(before)
+    for _ in range(_ROUNDS):
+        last = dict(contents)
+        _condense(document, contents, budgets)
+        if contents == last:
             break
-        size = tokens.estimate(contents[title])
-        floor = int(budgets.max_section_tokens * share)
-        if size > floor:
-            shorter = shortened(contents[title], max(floor, size - excess))
-            excess -= size - tokens.estimate(shorter)
-            contents[title] = shorter
     changed = {title: text for title, text in contents.items() if text != before[title]}
     removed = {title: _difference(before[title], text) for title, text in changed.items()}
     return Condensed(document.with_contents(changed) if changed else document, removed)
 
 
-def _total(document: Document, contents: dict[str, str]) -> int:
-    difference = sum(
-        tokens.estimate(contents[title]) - tokens.estimate(content)
-        for title, content in document.contents().items()
-    )
-    return tokens.estimate(document.text) + difference
+_ROUNDS = 4
+"""One does nearly always; a section whose budget is smaller than the line that says what was left
+out takes another."""
+
+
+def _condense(document: Document, contents: dict[str, str], budgets: NoteBudgets) -> None:
+    for title, content in contents.items():
+        contents[title] = shortened(content, budgets.max_section_tokens * 1_000)
+    excess = tokens.weight(document.text) - budgets.max_total_tokens * 1_000
+    for title, content in document.contents().items():
+        excess += tokens.weight(contents[title]) - tokens.weight(content)
+    for title, share in _turns(document):
+        if excess <= 0:
+            break
+        size = tokens.weight(contents[title])
+        floor = int(budgets.max_section_tokens * share * 1_000)
+        if size > floor:
+            contents[title] = shortened(contents[title], max(floor, size - excess))
+            excess -= size - tokens.weight(contents[title])
 
 
 def _turns(document: Document) -> Iterator[tuple[str, float]]:
@@ -127,13 +133,14 @@ def _turns(document: Document) -> Iterator[tuple[str, float]]:
         yield from ((title, share) for title in last)
 
 
-def shortened(content: str, max_tokens: int) -> str:
-    """A section's content within `max_tokens`: the oldest units left out, and a line that says
-    how many lines went. Idempotent."""
-    if tokens.weight(content) <= max_tokens * 1_000:
+def shortened(content: str, max_weight: int) -> str:
+    """A section's content within `max_weight` (`tokens.weight`): the oldest units left out, and a
+    line that says how many lines went. As it is, where that makes it no shorter."""
+    weight = tokens.weight(content)
+    if weight <= max_weight:
         return content
     gone, units = _counted(_units(content))
-    room = max_tokens * 1_000 - tokens.weight("_(100000 older lines left out)_\n\n")
+    room = max_weight - tokens.weight("_(100000 older lines left out)_\n\n")
     kept: list[str] = []
     while units and tokens.weight(units[-1]) <= room:
         room -= tokens.weight(units[-1])
@@ -142,10 +149,11 @@ def shortened(content: str, max_tokens: int) -> str:
         kept = [_tail(units.pop(), room)]
     gone += sum(len(LINE.findall(unit.strip("\n"))) for unit in units)
     rest = content_of("".join(kept))
-    if not gone:
-        return rest
-    marker = f"_({gone} older line{'' if gone == 1 else 's'} left out)_"
-    return f"{marker}\n\n{rest}" if rest else marker
+    if gone:
+        marker = f"_({gone} older line{'' if gone == 1 else 's'} left out)_"
+        rest = f"{marker}\n\n{rest}" if rest else marker
+    rest = content_of(contained(rest))
+    return rest if tokens.weight(rest) < weight else content
 
 
 def _counted(units: list[str]) -> tuple[int, list[str]]:

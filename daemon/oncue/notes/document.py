@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from attrs import evolve, frozen
 
-from oncue.notes.blocks import LINE, Block, Heading, closed, line_end, scan
+from oncue.notes.blocks import LINE, Block, Heading, closed, contained, line_end, scan
 from oncue.notes.template import DEFAULT, Template, TemplateSection
 from oncue.notes_ports import NoteBudgets, NoteSection, NotesView
 from oncue.text import tokens
@@ -41,6 +41,11 @@ class Section:
     @property
     def text(self) -> str:
         return self.heading + self.line + self.body
+
+    @property
+    def newline(self) -> str:
+        """How lines end that are written anew into the body: `\n` behind a `\r` is no line."""
+        return line_end(self.heading + self.line) or "\n"
 
 
 @frozen
@@ -80,7 +85,9 @@ class Document:
     def content(self, title: str) -> str:
         """What is written in a section of the template; all of it, where it is there twice."""
         parts = [s.content for s in self.own if s.title == title]
-        return "\n\n".join(part for part in parts if part)
+        if len(parts) == 1:
+            return parts[0]
+        return "\n\n".join(closed(part) for part in parts if part)
 
     def contents(self) -> dict[str, str]:
         """Title → content of the template's sections, in its order."""
@@ -90,14 +97,12 @@ class Document:
         """This document (repaired) with other text in some sections of the template; whatever
         the text holds, the sections stay what they are."""
         document = repaired(self)
-        sections = [
-            evolve(section, body=_body(closed(normalise(contents[section.title])), self.newline))
-            if section.is_own
-            and section.title in contents
-            and normalise(contents[section.title]) != section.content
-            else section
-            for section in document.sections
-        ]
+        sections = []
+        for section in document.sections:
+            text = normalise(contents.get(section.title, "")) if section.is_own else ""
+            if section.is_own and section.title in contents and text != section.content:
+                section = evolve(section, body=_body(contained(text), section.newline))
+            sections.append(section)
         return evolve(document, sections=_spaced(sections, self.newline))
 
 
@@ -206,8 +211,10 @@ def repaired(document: Document) -> Document:
         sections.append(_section(document, own, newline))
         sections += behind[own.title]
     preamble = document.preamble
-    if preamble.strip():
-        preamble = _ended(preamble, newline, blank=True)
+    if (whole := closed(normalise(preamble))) != normalise(preamble):
+        preamble = whole.replace("\n", newline)
+    if preamble:
+        preamble = _ended(preamble, newline, blank=bool(preamble.strip()))
     return evolve(document, preamble=preamble, sections=_spaced(sections, newline))
 
 
@@ -222,7 +229,7 @@ def _section(document: Document, own: TemplateSection, newline: str) -> Section:
             return section
         if section.line:
             return evolve(section, heading=heading, line=line)
-    content = document.content(own.title)
+    content = contained(document.content(own.title))
     return Section(own.title, heading, line, _body(content, newline))
 
 
@@ -238,16 +245,17 @@ def _spaced(sections: list[Section], newline: str) -> tuple[Section, ...]:
                 line=_ended(section.line, newline),
             )
             if section.content and section.body[:1] not in "\r\n":
-                section = evolve(section, body=newline + section.body)
+                section = evolve(section, body=section.newline + section.body)
         else:
             section = evolve(section, heading=_ended(section.heading, newline))
         if not is_last:
-            section = evolve(section, body=_closed_body(section, newline))
+            section = evolve(section, body=_closed_body(section))
         spaced.append(section)
     return tuple(spaced)
 
 
-def _closed_body(section: Section, newline: str) -> str:
+def _closed_body(section: Section) -> str:
+    newline = section.newline
     whole = section.line + section.body
     if not section.content:
         return _ended(section.body, newline, blank=not section.body.strip("\r\n"))
@@ -270,7 +278,7 @@ def _ended(text: str, newline: str, *, blank: bool = False) -> str:
     if lines and not line_end(lines[-1]):
         lines[-1] += newline
     if blank and (not lines or lines[-1].strip()):
-        lines.append(newline)
+        lines.append(line_end(lines[-1]) if lines else newline)
     return "".join(lines)
 
 

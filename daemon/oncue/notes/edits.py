@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from oncue.notes.blocks import LINE, closed, headings, line_end
+from oncue.notes.blocks import closed, contained, headings
 from oncue.notes.budget import sizes
 from oncue.notes.document import Document, content_of
 from oncue.notes.template import NOW, Template, TemplateSection
@@ -94,30 +94,14 @@ def _without_own_heading(text: str, own: TemplateSection) -> str:
 
 def _neutral(text: str, own: TemplateSection, template: Template) -> str:
     """`text` with no level-1 heading in it and no fence left open."""
-    text = closed(text) if text else text
-    for _ in range(8):
-        found = headings(text)
-        if not found:
-            return text
-        lines = LINE.findall(text)
-        for heading in found:
-            other = template.find(heading.title)
-            if other is not None and other is not own:
-                raise NotesRefusedError(
-                    f"the text for {own.title!r} holds the heading of {other.title!r}: "
-                    "give the text of each section in an edit of its own"
-                )
-            at = heading.end - 1 if heading.underlined else heading.start
-            lines[at] = _demoted(lines[at], underlined=heading.underlined)
-        text = closed("".join(lines))
-    return "\n".join(f"    {line}" for line in text.split("\n"))
-
-
-def _demoted(line: str, *, underlined: bool) -> str:
-    if not underlined:
-        return line.replace("#", "##", 1)
-    length = max(line.count("="), 3)
-    return "-" * length + line_end(line)
+    for heading in headings(closed(text)):
+        other = template.find(heading.title)
+        if other is not None and other is not own:
+            raise NotesRefusedError(
+                f"the text for {own.title!r} holds the heading of {other.title!r}: "
+                "give the text of each section in an edit of its own"
+            )
+    return contained(text)
 
 
 def check_shrink(before: Document, after: Document, budgets: NoteBudgets) -> None:
