@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from hashlib import sha256
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from oncue.transcript.bodies import Size, estimate, kept, paired, size_of, start_with_calls
 from oncue_protocol import Message
@@ -156,7 +156,7 @@ class Transcript:
 
     @property
     def tool_calls(self) -> int:
-        """Calls of assistant messages since the last reset; never falls (X3)."""
+        """Calls of assistant messages since the last reset (X3)."""
         return self._calls
 
     @property
@@ -373,6 +373,8 @@ class Transcript:
         size = size_of(message)
         if not size.exceeds(old.size):
             return False
+        if message.usage is None and old.message.usage is not None:
+            message = evolve(message, usage=old.message.usage)  # figures do not get lost
         new = Entry(kept(message), estimate(message), size)
         self._entries[position - self._first] = new
         grown = new.tokens - old.tokens
@@ -383,9 +385,7 @@ class Transcript:
             self._after_anchor += grown
         if position >= max(self._anchor, self._base):
             self._anchor_at(position, new, added=False)
-        if message.role == "assistant":
-            self._calls += len(message.tool_calls) - len(old.message.tool_calls)
-        self._see_tools(position, message, added=False)
+        self._see_tools(position, message, old.message)
         return True
 
     def _anchor_at(self, position: int, entry: Entry, *, added: bool = True) -> None:
@@ -403,21 +403,24 @@ class Transcript:
         elif added:
             self._after_anchor += entry.tokens
 
-    def _see_tools(self, position: int, message: Message, *, added: bool = True) -> None:
+    def _see_tools(self, position: int, message: Message, old: Message | None = None) -> None:
+        """A message came, or has grown from `old`."""
         if message.role == "assistant":
-            if added:
+            before = set() if old is None else {call.id for call in old.tool_calls}
+            now = {call.id for call in message.tool_calls}
+            if old is None:
                 # Messages of one response may come one by one, each with a call of its own.
                 if self._last_assistant != position - 1 or self._last_assistant < 0:
                     self._response = position
                     self._open.clear()
                     self._answers.clear()
                 self._last_assistant = position
-                self._calls += len(message.tool_calls)
+            self._calls += len(message.tool_calls) - (0 if old is None else len(old.tool_calls))
             if position == self._last_assistant:
                 self._asks = bool(message.tool_calls)
             if position >= self._response:
-                self._open.update(call.id for call in message.tool_calls)
-                self._open -= self._answers
+                self._open -= before - now
+                self._open |= now - before - self._answers
         if message.tool_results and position >= self._response:
             self._answers.update(result.call_id for result in message.tool_results)
             self._open -= self._answers
