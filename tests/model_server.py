@@ -130,9 +130,10 @@ class ModelServer:
                 pass
             self._gone()
             return False
-        body = (
-            play.body.encode("utf-8", "surrogateescape") if play.body is not None else None
-        ) or (answer(asked, play) if play.body is None else b"")
+        if play.body is None:
+            body = answer(asked, play)
+        else:
+            body = play.body.encode("utf-8", "surrogateescape")
         if play.echo_headers:
             body += json.dumps(asked.headers).encode()
         head = connection.send(

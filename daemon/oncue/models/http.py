@@ -374,7 +374,7 @@ def _answer(endpoint: Endpoint, body: bytes) -> ModelGenerateResult | ModelError
             return http_anthropic.result(answer)
         return http_openai.result(answer)
     except ModelError as error:
-        return error
+        return error.with_traceback(None)  # its frames hold the body, and that may echo the key
 
 
 def _failure(endpoint: Endpoint, reply: _Reply, wall: float) -> ModelError:
