@@ -139,6 +139,20 @@ class Transcript:
         """Whether this id was seen since the last reset."""
         return message_id in self._position
 
+    def position(self, message_id: str) -> int | None:
+        """Its number in the conversation, from 0; None: not known."""
+        return self._position.get(message_id)
+
+    @property
+    def first_body(self) -> int:
+        """Position of the oldest message whose body is kept: `entries[0]`."""
+        return self._first
+
+    @property
+    def first_in_reach(self) -> int:
+        """Position of the oldest message that has a body and is in front of the model."""
+        return max(self._first, self._kept_from)
+
     def is_in_context(self, message_id: str) -> bool:
         """Whether this message is still in front of the model (R10)."""
         position = self._position.get(message_id)
