@@ -1,0 +1,1 @@
+"""Extractors: what makes section edits out of a snapshot. `outline` needs no model."""

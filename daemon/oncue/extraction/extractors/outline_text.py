@@ -1,0 +1,115 @@
+"""Words for the outline: shortened, split into sentences, searched for what a user corrects (pure).
+
+For languages with and without spaces; every pattern is linear.
+"""
+
+from __future__ import annotations
+
+import re
+
+from oncue.text import secrets, tokens
+
+ARROW = " → "
+"""Between the parts of an entry; no part holds it."""
+MAX_SECRET_SPAN = 2_000
+"""Characters of a text that may be shown: searched for secrets before it is cut."""
+
+_SPACE = re.compile(r"\s+")
+_END = re.compile(r"(?<=[.!?…])[\"'”’)\]]{0,3}(?=\s)|(?<=[。！？])|\n+")
+
+
+def one_line(text: str) -> str:
+    """Text on one line, with no separator of ours in it and no secret (X25)."""
+    text = secrets.redact(text[:MAX_SECRET_SPAN])
+    text = _SPACE.sub(" ", text).strip()
+    return text.replace("→", "->").replace("<!--", "<! --")
+
+
+def clip(text: str, max_tokens: int) -> str:
+    """`text`, on one line, cut at a word and marked with … where it is longer."""
+    return cut(one_line(text), max_tokens)
+
+
+def cut(line: str, max_tokens: int) -> str:
+    """As `clip`, for what is one line already. Cutting again changes nothing."""
+    room = max_tokens * 1_000
+    if tokens.weight(line) <= room:
+        return line
+    line = line.removesuffix("…")[: max_tokens * 8]
+    low, high = 0, len(line)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if tokens.weight(line[:middle]) <= room - 800:
+            low = middle
+        else:
+            high = middle - 1
+    space = line.rfind(" ", low - 24 if low > 24 else 0, low)
+    at = space if space > low // 2 else low
+    return line[:at].rstrip(" ,;:") + "…"
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of a text, each on one line."""
+    pieces = _END.split(text)
+    return [line for piece in pieces if (line := _SPACE.sub(" ", piece).strip(" -*#>\t"))]
+
+
+def gist(text: str, max_tokens: int) -> str:
+    """What an answer comes to: as many of its first sentences as fit, tables and code left out."""
+    prose = "\n".join(_prose(text[: 4 * MAX_SECRET_SPAN]))
+    kept = ""
+    for sentence in sentences(one_paragraphs(prose)):
+        longer = f"{kept} {sentence}".strip()
+        if kept and tokens.weight(longer) > max_tokens * 1_000:
+            break
+        kept = longer
+    return clip(kept or text, max_tokens)
+
+
+def one_paragraphs(text: str) -> str:
+    """`text`, safe to be split: secrets are gone before a sentence's end can cut one."""
+    return secrets.redact(text[:MAX_SECRET_SPAN])
+
+
+def _prose(text: str) -> list[str]:
+    lines, fenced = [], False
+    for line in text.split("\n"):
+        if line.lstrip().startswith(("```", "~~~")):
+            fenced = not fenced
+        elif not fenced and line.strip() and not line.lstrip().startswith("|"):
+            lines.append(line)
+    return lines
+
+
+def question(text: str) -> str | None:
+    """The question that a text ends with."""
+    last = sentences(one_paragraphs(text[-600:]))[-2:]
+    return next((s for s in reversed(last) if s.rstrip("\"'”)").endswith(("?", "？"))), None)
+
+
+# What a user says when something is to be done in another way, or always in this one. Each entry
+# is a word or the beginning of one; Chinese and Japanese have no word borders.
+_CUES = re.compile(
+    r"\b(?:don['’]?t|do not|never|always|instead|rather than|prefer|wrong|mistake|actually|must|"
+    r"should(?:n['’]?t)?|not what|no need|stop|remember|keep in mind|from now on|make sure|only|"
+    r"without|undo|revert|as we (?:do|always)|has to be|have to be|"
+    r"nicht|nie|niemals|immer|statt|stattdessen|lieber|falsch|ohne|bitte kein\w*|merk|denk daran|"
+    r"ab jetzt|künftig|sondern|nur|muss|müssen|sollst?|sollte\w*|wie wir es|"
+    r"jamás|nunca|siempre|en vez|jamais|toujours|plutôt|au lieu)\b"
+    r"|不要|别|不是|不用|不能|应该|改成|改为|请用|总是|一定|必须|记住|错了|不对|而不是|只要|以后|直接"
+    r"|しないで|ではなく|じゃなく|いつも|必ず|使って|違い|違う|やめて|覚えて|今後|ください|ずに|だけ"
+    r"|하지 ?마|말고|항상|반드시|대신",
+    re.IGNORECASE,
+)
+_POLITE = re.compile(r"[^。]*(?:調べて|直して|確認して|教えて|作って|見て)[^。]*ください")
+
+
+def lessons(text: str) -> list[str]:
+    """Sentences in which a user corrects, forbids or asks for a certain way."""
+    found = []
+    for sentence in sentences(one_paragraphs(text[:MAX_SECRET_SPAN])):
+        if sentence.endswith(("?", "？")) or len(sentence) < 4:
+            continue
+        if _CUES.search(_POLITE.sub("", sentence)):
+            found.append(cut(one_line(sentence), 60))
+    return found
