@@ -659,6 +659,27 @@ async def test_resume_where_everything_is_sent_again_applies_nothing_twice(
     assert seen(second) == [["u9", "a9", "u10", "a10"]]
 
 
+async def test_I18_a_range_that_was_applied_before_is_not_published_again(
+    nursery: trio.Nursery, tmp_path: Path
+) -> None:
+    """Killed after the notes' write: the next daemon moves the cursor and runs for nothing."""
+    first = Bench(nursery, tmp_path)
+    first.append(*BUSY)
+    await first.idle()
+    cursor = first.cursors.load("s")
+    assert cursor is not None
+    first.claims.db.write(lambda c: c.execute("DELETE FROM cursor"))
+    second = Bench(nursery, tmp_path, notes=first.notes)
+    second.append(*BUSY)
+    await second.idle()
+    assert second.notes.published == ["[u1,a1]"]
+    assert second.notes.discarded == 1
+    assert second.outcomes() == [("settled", None)]
+    found = second.cursors.load("s")
+    assert found is not None
+    assert (found.processed_through, found.ids) == (cursor.processed_through, cursor.ids)
+
+
 async def test_purge_leaves_no_row(nursery: trio.Nursery, tmp_path: Path) -> None:
     bench = Bench(nursery, tmp_path)
     bench.append(*BUSY)

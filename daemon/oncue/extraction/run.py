@@ -222,7 +222,7 @@ class _Commit:
             changed, published = prepared.changed, False
             try:
                 revision = await self._publish(prepared)
-                published = True
+                published = revision is not None
             except NotesMovedError:
                 if attempt == MAX_MERGES:
                     raise
@@ -234,7 +234,7 @@ class _Commit:
             return Result(
                 "settled",
                 None if changed else "nothingToAdd",
-                notes_revision=revision,
+                notes_revision=revision or view.revision,
                 conflict_path=prepared.conflict_path,
                 messages=len(self.snapshot.messages),
                 progress=self.progress,
@@ -251,8 +251,9 @@ class _Commit:
             progress=self.progress,
         )
 
-    async def _publish(self, prepared: Prepared) -> str:
-        cursor = self._cursor(prepared.revision)
+    async def _publish(self, prepared: Prepared) -> str | None:
+        """The revision; None: the range was applied before, and nothing was published."""
+        cursor = self._cursor(prepared.revision or None)
         if prepared.changed:
             await in_thread(
                 lambda: self.tools.cursors.intend(
@@ -260,7 +261,7 @@ class _Commit:
                 )
             )
         # Without a change it is published too: a last look that the file is still as merged.
-        return await self._committed(cursor, prepared.publish) or prepared.revision
+        return await self._committed(cursor, prepared.publish)
 
     async def _committed(self, cursor: Cursor, publish: Callable[[], str] | None) -> str | None:
         await trio.lowlevel.checkpoint()
