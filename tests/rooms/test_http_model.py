@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -307,6 +309,16 @@ async def test_a_configuration_that_cannot_be_used_is_off_with_a_reason(
     with pytest.raises(ModelError) as caught:
         await model.generate(question())
     assert caught.value.reason == "off"
+
+
+def test_D13_nothing_slow_is_imported_before_a_model_is_asked() -> None:
+    code = (
+        "import sys, oncue.models.http as http; from oncue.settings import ModelEndpoint;"
+        "assert http.HttpGenerator(ModelEndpoint(model='m'), {}).usable;"
+        "print(*{'httpx', 'httpcore', 'h11', 'rich'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""
 
 
 def test_workspaces_that_may_be_sent_are_named(tmp_path: Any) -> None:

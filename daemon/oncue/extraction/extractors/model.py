@@ -86,7 +86,7 @@ class ModelExtractor:
             if isinstance(answer, str):
                 return answer
             if not answer.tool_calls:
-                objection = draft.objection()
+                objection = await self.in_thread(draft.objection)
                 if objection is None or not left:
                     return _ended(draft, answer.text, objection)
                 messages.append(ModelMessage(role="assistant", text=_said(answer) or "Done."))
@@ -109,7 +109,7 @@ class ModelExtractor:
                 refused=sum(not one.accepted for one in answers),
             )
         # The last answer was calls again: what is good of them stands.
-        return _ended(draft, None, draft.objection())
+        return _ended(draft, None, await self.in_thread(draft.objection))
 
 
 def _opening(
