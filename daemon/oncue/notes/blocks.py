@@ -75,10 +75,16 @@ def fences(text: str) -> list[Block]:
     ]
 
 
+# Only lines like these begin what could swallow a heading, or are one: without them nothing needs
+# to be parsed, and most sections have none.
+_OPENS = re.compile(r"^ {0,3}(?:```|~~~|<)", re.MULTILINE)
+_HEADING = re.compile(r"^ {0,3}(?:#|=+[ \t]*$)", re.MULTILINE)
+
+
 def closed(text: str) -> str:
-    """`text`, with a line behind it that closes the fence or HTML block it leaves open; as it is,
-    where a heading behind it would be one. No line end behind the last line."""
-    if _is_closed(text):
+    """`text` (line ends `\n`), with a line behind it that closes the fence or HTML block it leaves
+    open; as it is, where a heading behind it would be one. No line end behind the last line."""
+    if not _OPENS.search(text) or _is_closed(text):
         return text
     last = next((t for t in reversed(_parse(text)) if not t.level and t.map is not None), None)
     ends = (last.markup,) if last is not None and last.type == "fence" else _TERMINATORS
@@ -94,7 +100,7 @@ def contained(text: str) -> str:
     made level 2, so that nothing in it is a section of its own."""
     text = closed(text)
     for _ in range(_ROUNDS):
-        found = headings(text)
+        found = headings(text) if _HEADING.search(text) else []
         if not found:
             return text
         lines = LINE.findall(text)

@@ -169,7 +169,9 @@ def _counted(units: list[str]) -> tuple[int, list[str]]:
 
 def _units(content: str) -> list[str]:
     lines = LINE.findall(content)
-    fenced = {block.start: block.end for block in fences(content)}
+    fenced = {}
+    if "```" in content or "~~~" in content:
+        fenced = {block.start: block.end for block in fences(content)}
     units: list[str] = []
     at = 0
     while at < len(lines):

@@ -94,7 +94,7 @@ def _without_own_heading(text: str, own: TemplateSection) -> str:
 
 def _neutral(text: str, own: TemplateSection, template: Template) -> str:
     """`text` with no level-1 heading in it and no fence left open."""
-    for heading in headings(closed(text)):
+    for heading in headings(closed(text)) if "#" in text or "=" in text else ():
         other = template.find(heading.title)
         if other is not None and other is not own:
             raise NotesRefusedError(

@@ -16,6 +16,7 @@ from oncue.extraction.extractors.outline_text import ARROW, cut
 
 MAX_LINE = 4_000
 """Characters: no entry of ours is longer."""
+MAX_LEVEL = 2
 CODE = r"(?P<ticks>`+) ?(?P<subject>.+?) ?(?P=ticks)(?!`)"
 
 
@@ -118,25 +119,26 @@ class Entries(Generic[E]):
     def body(self, fits: Callable[[str], bool]) -> str:
         """The section's text. Where it does not fit, the oldest entries are written shorter, as
         many as it takes; what is still too long is for whoever keeps the budgets."""
-        levels = [0] * len(self._items)
-        text = self._text(levels)
-        if fits(text):
-            return text
-        low, high = 0, len(levels)
-        while low < high:
-            middle = (low + high) // 2
-            if fits(self._text([1] * middle + [0] * (len(levels) - middle))):
-                high = middle
-            else:
-                low = middle + 1
-        return self._text([1] * low + [0] * (len(levels) - low))
+        text = self._text(0, 0)
+        for level in range(1, MAX_LEVEL + 1):
+            if fits(text):
+                return text
+            low, high = 0, len(self._items)
+            while low < high:
+                middle = (low + high) // 2
+                if fits(self._text(level, middle)):
+                    high = middle
+                else:
+                    low = middle + 1
+            text = self._text(level, low)
+        return text
 
-    def _text(self, levels: list[int]) -> str:
-        return "\n".join(
-            line
-            for item, level in zip(self._items, levels, strict=True)
-            for line in item.lines(level)
-        ).strip("\n")
+    def _text(self, level: int, many: int) -> str:
+        """With the oldest `many` entries at a level and the others at the one before."""
+        lines: list[str] = []
+        for number, item in enumerate(self._items):
+            lines += item.lines(level if number < many else max(level - 1, 0))
+        return "\n".join(lines).strip("\n")
 
 
 # --- kinds of entries ------------------------------------------------------------------------
@@ -157,12 +159,12 @@ class Said:
         return cls(match["key"], match["text"]) if match else None
 
     def line(self, level: int) -> str:
-        return f"- [{self.key}] {cut(self.text, 24) if level else self.text}"
+        return f"- [{self.key}] {cut(self.text, (0, 24, 12)[level]) if level else self.text}"
 
 
 _COMMAND = re.compile(
-    rf"- {CODE}(?: \((?P<about>[^()]*)\))?: (?P<runs>\d+)×(?:, (?P<failed>\d+) failed)?, "
-    r"last (?P<last>worked|failed|refused)(?:: (?P<said>.*))?"
+    rf"- {CODE}(?: \((?P<about>[^()]*)\))?: (?:(?P<runs>\d+)×(?:, (?P<failed>\d+) failed)?, last )?"
+    r"(?P<last>worked|failed|refused)(?:: (?P<said>.*))?"
 )
 
 
@@ -185,17 +187,19 @@ class Command:
         return cls(
             match["subject"],
             match["about"] or "",
-            int(match["runs"]),
-            int(match["failed"] or 0),
+            int(match["runs"] or 1),
+            int(match["failed"] or (not match["runs"] and match["last"] == "failed")),
             match["last"],
             match["said"] or "",
         )
 
     def line(self, level: int) -> str:
         about = f" ({self.about})" if self.about and not level else ""
-        failed = f", {self.failed} failed" if self.failed else ""
-        said = f": {self.said}" if self.said and not level else ""
-        return f"- {code(self.key)}{about}: {self.runs}×{failed}, last {self.last}{said}"
+        said = f": {cut(self.said, 12) if level else self.said}" if self.said and level < 2 else ""
+        often = ""
+        if self.runs > 1:
+            often = f"{self.runs}×{f', {self.failed} failed' if self.failed else ''}, last "
+        return f"- {code(self.key)}{about}: {often}{self.last}{said}"
 
 
 _FILE = re.compile(
@@ -231,11 +235,11 @@ class File:
         deeds = ", ".join(kind if n == 1 else f"{kind} {n}×" for kind, n in self.deeds.items())
         names = f"; in it: {', '.join(self.names)}" if self.names and not level else ""
         changes = [cut(self.changes[-1], 20)] if level and self.changes else self.changes
-        change = f"; changed: {' ⏎ '.join(changes)}" if changes else ""
+        change = f"; changed: {' ⏎ '.join(changes)}" if changes and level < 2 else ""
         return f"- {code(self.key)}: {deeds}{names}{change}"
 
 
-OPEN = "still open"
+OPEN = "not mended so far"
 _PROBLEM = re.compile(
     rf"- {CODE}(?: (?P<times>\d+)×)? (?P<what>failed|was refused by the user)(?:: (?P<error>.*))?"
 )
@@ -252,6 +256,8 @@ class Problem:
     """What the agent said next."""
     end: str = OPEN
     """How it was mended."""
+    turn: str = ""
+    """Key of the turn in which it failed last."""
     edited: list[str] = field(factory=list)
     """Files changed since; known within a run."""
 
@@ -268,13 +274,15 @@ class Problem:
             int(match["times"] or 1),
             then,
             rest[-1],
+            match["turn"] or "",
         )
 
     def line(self, level: int) -> str:
         times = f" {self.times}×" if self.times > 1 else ""
         error = f": {cut(self.error, 24) if level else self.error}" if self.error else ""
-        then = [cut(self.then, 24) if level else self.then] if self.then else []
-        first = f"- {code(self.key)}{times} failed{error}"
+        then = [cut(self.then, 24) if level else self.then] if self.then and level < 2 else []
+        turn = f"[{self.turn}] " if self.turn else ""
+        first = f"- {turn}{code(self.key)}{times} failed{error}"
         return ARROW.join((first, *then, self.end))
 
 

@@ -7,8 +7,6 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
 
-from oncue.extraction.extractors.outline_text import one_line
-
 _ELSEWHERE = ("/tmp", "/etc", "/usr", "/var", "/proc", "/dev", "/opt")  # noqa: S108 - never opened
 _INSIDE = frozenset(
     ["src", "lib", "app", "apps", "test", "tests", "packages", "docs", "cmd", "internal", "pkg"]
@@ -39,8 +37,7 @@ _SHELL_WORDS = frozenset(
 
 
 def facts(text: str, *, is_command: bool) -> Iterator[tuple[str, str]]:
-    """Kind and name of what a text mentions."""
-    text = one_line(text) if not is_command else text
+    """Kind and name of what a (safe) text mentions."""
     for match in _LINK.finditer(text):
         yield "Links", match[0].rstrip(".,;:!?")
     for match in _HOST.finditer(text):

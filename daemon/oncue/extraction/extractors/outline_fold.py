@@ -25,7 +25,15 @@ from oncue.extraction.extractors.outline_entries import (
     code,
 )
 from oncue.extraction.extractors.outline_facts import facts, relative, working_folder
-from oncue.extraction.extractors.outline_text import clip, cut, gist, lessons, question
+from oncue.extraction.extractors.outline_text import (
+    clip,
+    cut,
+    gist,
+    lessons,
+    question,
+    safe,
+    squashed,
+)
 from oncue.extraction.extractors.outline_tools import (
     Deed,
     Ending,
@@ -33,6 +41,7 @@ from oncue.extraction.extractors.outline_tools import (
     deed,
     defined,
     ending,
+    paths_of,
     repeats,
 )
 from oncue.notes_ports import Extracted, NoteBudgets, NotesView, SectionEdit
@@ -50,6 +59,8 @@ NOW_ANSWER = 160
 MAX_OPEN = 30
 """Failures that a later success may mend; older ones stay open."""
 MAX_OPEN_SHOWN = 5
+RECENT_TURNS = 3
+"""A failure of this age that nobody came back to is no longer where it stands."""
 MAX_NAMES = 12
 MAX_CHANGES = 3
 MAX_CHANGED = 8
@@ -132,7 +143,7 @@ class Fold:
         return self._log.find(short(message.id, 5)) is not None
 
     def _find_folder(self, messages: Iterable[Message]) -> None:
-        paths = (touch.path for m in messages for c in m.tool_calls for touch in deed(c).touches)
+        paths = (path for m in messages for c in m.tool_calls for path in paths_of(c))
         self._folder = working_folder(paths)
         if self._folder is not None:
             self._facts.put(Facts(_FOLDER, [self._folder]))
@@ -150,12 +161,13 @@ class Fold:
             self._take_answer(message)
 
     def _take_request(self, message: Message) -> None:
-        text = message.text
+        text = safe(message.text)
+        line = squashed(text)
         key = short(message.id, 5)
         time = _TIME.match(message.time or "")
-        self._turn = Turn(key, f"{time[1]} {time[2]}" if time else "", clip(text, LOGGED))
+        self._turn = Turn(key, f"{time[1]} {time[2]}" if time else "", cut(line, LOGGED))
         self._log.put(self._turn)
-        self._task.put(Said(key, clip(text, REQUEST)))
+        self._task.put(Said(key, cut(line, REQUEST)))
         if not self._title:
             self._title = gist(text, TITLE)
         for lesson in lessons(text):
@@ -163,13 +175,13 @@ class Fold:
         self._take_facts(text, is_command=False)
         at = f" ({self._turn.time})" if self._turn.time else ""
         self._now = {
-            _REQUEST: f"{_REQUEST}{at}: {clip(text, NOW_REQUEST)}",
+            _REQUEST: f"{_REQUEST}{at}: {cut(line, NOW_REQUEST)}",
             _ANSWER: "",
             _QUESTION: "",
         }
 
     def _take_answer(self, message: Message) -> None:
-        text = message.text.strip()
+        text = safe(message.text).strip()
         if text:
             for key in self._unexplained:
                 problem = self._problems.find(key)
@@ -180,8 +192,8 @@ class Fold:
             if self._turn is not None:
                 self._results.put(Said(self._turn.key, gist(text, ANSWER)))
             self._now[_ANSWER] = f"{_ANSWER}: {gist(text, NOW_ANSWER)}"
-            asked = None if message.tool_calls else question(text)
-            self._now[_QUESTION] = f"{_QUESTION}: {clip(asked, 60)}" if asked else ""
+            asked = None if message.tool_calls else question(safe(message.text[-600:]))
+            self._now[_QUESTION] = f"{_QUESTION}: {cut(asked, 60)}" if asked else ""
             self._take_facts(text, is_command=False)
         for call in message.tool_calls:
             if call.id not in self._pending:
@@ -233,7 +245,9 @@ class Fold:
     def _take_failure(self, does: Deed, end: Ending) -> None:
         before = self._problems.find(does.subject)
         times = before.times + 1 if before is not None else 1
-        self._problems.put(Problem(does.subject, error=end.text, times=times))
+        self._problems.put(
+            Problem(does.subject, end.text, times, turn=self._turn.key if self._turn else "")
+        )
         if does.subject not in self._unexplained:
             self._unexplained.append(does.subject)
         if self._turn is not None:
@@ -322,13 +336,17 @@ class Fold:
         return tokens.weight(text) <= self._budgets.max_section_tokens * FITS * 1_000
 
     def _now_body(self) -> str:
-        open_ = [problem for problem in self._problems if problem.end == OPEN][-MAX_OPEN_SHOWN:]
+        turns = [turn.key for turn in self._log][-RECENT_TURNS:]
+        open_ = [p for p in self._problems if p.end == OPEN and p.turn in turns][-MAX_OPEN_SHOWN:]
         lines = [
             *self._others_now,
             self._now[_REQUEST],
             self._now[_ANSWER],
             self._now[_QUESTION],
-            *(f"{_OPEN}{code(cut(p.key, 40))}: {cut(p.error, 40)}" for p in open_),
+            *(
+                f"{_OPEN}{code(cut(p.key, 40))}: {cut(p.error, 40)}"
+                for p in open_[-MAX_OPEN_SHOWN:]
+            ),
             *(f"{_RUNNING}{code(cut(d.subject, 40))}" for d in list(self._pending.values())[-5:]),
         ]
         return "\n".join(line for line in lines if line)

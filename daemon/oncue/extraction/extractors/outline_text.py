@@ -15,23 +15,33 @@ MAX_SECRET_SPAN = 2_000
 """Characters of a text that may be shown: searched for secrets before it is cut."""
 
 _SPACE = re.compile(r"\s+")
-_END = re.compile(r"(?<=[.!?…])[\"'”’)\]]{0,3}(?=\s)|(?<=[。！？])|\n+")
+_END = re.compile(
+    r"(?<=[.!?…])[\"'”’)\]]{0,3}(?=\s)|(?<=[。！？])|(?<=[\u3040-\u30ff\u3400-\u9fff][?!])|\n+"
+)
+
+
+def safe(text: str) -> str:
+    """The beginning of a text, without secrets: whatever is cut off later, it shows none (X25)."""
+    return secrets.redact(text[:MAX_SECRET_SPAN])
+
+
+def squashed(text: str) -> str:
+    """Text on one line, with no separator of ours in it."""
+    return _SPACE.sub(" ", text).strip().replace("→", "->").replace("<!--", "<! --")
 
 
 def one_line(text: str) -> str:
-    """Text on one line, with no separator of ours in it and no secret (X25)."""
-    text = secrets.redact(text[:MAX_SECRET_SPAN])
-    text = _SPACE.sub(" ", text).strip()
-    return text.replace("→", "->").replace("<!--", "<! --")
+    """Any text, safe and on one line."""
+    return squashed(safe(text))
 
 
 def clip(text: str, max_tokens: int) -> str:
-    """`text`, on one line, cut at a word and marked with … where it is longer."""
+    """Any text, safe, on one line, cut at a word and marked with … where it is longer."""
     return cut(one_line(text), max_tokens)
 
 
 def cut(line: str, max_tokens: int) -> str:
-    """As `clip`, for what is one line already. Cutting again changes nothing."""
+    """As `clip`, for what is safe and on one line already. Cutting again changes nothing."""
     room = max_tokens * 1_000
     if tokens.weight(line) <= room:
         return line
@@ -51,24 +61,19 @@ def cut(line: str, max_tokens: int) -> str:
 def sentences(text: str) -> list[str]:
     """The sentences of a text, each on one line."""
     pieces = _END.split(text)
-    return [line for piece in pieces if (line := _SPACE.sub(" ", piece).strip(" -*#>\t"))]
+    return [line for piece in pieces if (line := squashed(piece).strip(" -*#>"))]
 
 
 def gist(text: str, max_tokens: int) -> str:
-    """What an answer comes to: as many of its first sentences as fit, tables and code left out."""
-    prose = "\n".join(_prose(text[: 4 * MAX_SECRET_SPAN]))
+    """What an answer (a safe text) comes to: as many of its first sentences as fit, tables and
+    code left out."""
     kept = ""
-    for sentence in sentences(one_paragraphs(prose)):
+    for sentence in sentences("\n".join(_prose(text))):
         longer = f"{kept} {sentence}".strip()
         if kept and tokens.weight(longer) > max_tokens * 1_000:
             break
         kept = longer
-    return clip(kept or text, max_tokens)
-
-
-def one_paragraphs(text: str) -> str:
-    """`text`, safe to be split: secrets are gone before a sentence's end can cut one."""
-    return secrets.redact(text[:MAX_SECRET_SPAN])
+    return cut(kept or squashed(text), max_tokens)
 
 
 def _prose(text: str) -> list[str]:
@@ -82,21 +87,22 @@ def _prose(text: str) -> list[str]:
 
 
 def question(text: str) -> str | None:
-    """The question that a text ends with."""
-    last = sentences(one_paragraphs(text[-600:]))[-2:]
+    """The question that a (safe) text ends with."""
+    last = sentences(text)[-2:]
     return next((s for s in reversed(last) if s.rstrip("\"'”)").endswith(("?", "？"))), None)
 
 
 # What a user says when something is to be done in another way, or always in this one. Each entry
 # is a word or the beginning of one; Chinese and Japanese have no word borders.
 _CUES = re.compile(
-    r"\b(?:don['’]?t|do not|never|always|instead|rather than|prefer|wrong|mistake|actually|must|"
-    r"should(?:n['’]?t)?|not what|no need|stop|remember|keep in mind|from now on|make sure|only|"
-    r"without|undo|revert|as we (?:do|always)|has to be|have to be|"
+    r"^(?:please |but |and |no,? |so |then ){0,2}(?:don['’]?t|do not|stop|keep|leave|use)\b|"
+    r"\b(?:never|always|instead|rather than|prefer|wrong|mistake|must|you should(?:n['’]?t)?|"
+    r"not what|no need|remember|keep in mind|from now on|make sure|only|without|undo|revert|"
+    r"as we (?:do|always)|has to be|have to be|"
     r"nicht|nie|niemals|immer|statt|stattdessen|lieber|falsch|ohne|bitte kein\w*|merk|denk daran|"
     r"ab jetzt|künftig|sondern|nur|muss|müssen|sollst?|sollte\w*|wie wir es|"
     r"jamás|nunca|siempre|en vez|jamais|toujours|plutôt|au lieu)\b"
-    r"|不要|别|不是|不用|不能|应该|改成|改为|请用|总是|一定|必须|记住|错了|不对|而不是|只要|以后|直接"
+    r"|不要|别|不是|不用|不能|应该|改成|改为|请用|总是|一定|必须|记住|错了|不对|而不是|只要|以后"
     r"|しないで|ではなく|じゃなく|いつも|必ず|使って|違い|違う|やめて|覚えて|今後|ください|ずに|だけ"
     r"|하지 ?마|말고|항상|반드시|대신",
     re.IGNORECASE,
@@ -105,11 +111,11 @@ _POLITE = re.compile(r"[^。]*(?:調べて|直して|確認して|教えて|作�
 
 
 def lessons(text: str) -> list[str]:
-    """Sentences in which a user corrects, forbids or asks for a certain way."""
-    found = []
-    for sentence in sentences(one_paragraphs(text[:MAX_SECRET_SPAN])):
-        if sentence.endswith(("?", "？")) or len(sentence) < 4:
-            continue
-        if _CUES.search(_POLITE.sub("", sentence)):
-            found.append(cut(one_line(sentence), 60))
-    return found
+    """Sentences (of a safe text) in which a user corrects, forbids or asks for a certain way."""
+    return [
+        cut(sentence, 60)
+        for sentence in sentences(text)
+        if len(sentence) >= 4
+        and not sentence.endswith(("?", "？"))
+        and _CUES.search(_POLITE.sub("", sentence))
+    ]

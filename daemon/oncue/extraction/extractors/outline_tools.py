@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from attrs import frozen
 
-from oncue.extraction.extractors.outline_text import clip, one_line
+from oncue.extraction.extractors.outline_text import clip, cut, one_line
 from oncue_protocol import ToolCall, ToolResult
 
 Kind = Literal["read", "edited", "written", "deleted"]
@@ -78,8 +78,18 @@ def deed(call: ToolCall) -> Deed:
     patch = _patch(call, given)
     touches = tuple(_patched(patch)) if patch is not None else tuple(_touches(call, given))
     if command is not None and patch is None:
-        return Deed(clip(command, 60), one_line(command), about, touches)
+        line = one_line(command)
+        return Deed(cut(line, 60), line, about, touches)
     return Deed(_subject(call, given, touches), None, about, touches)
+
+
+def paths_of(call: ToolCall) -> list[str]:
+    """Absolute paths that a call names as files."""
+    if not isinstance(call.input, Mapping):
+        return []
+    path = _path(call.input)
+    is_file = path is not None and path.startswith("/") and not _SEARCH.search(call.name)
+    return [path] if is_file and path is not None else []
 
 
 def _command(call: ToolCall, given: Mapping[str, Any]) -> str | None:
@@ -199,6 +209,8 @@ _REFUSED = re.compile(
     r"cancell?ed)|interrupted by (?:the )?user|operation cancelled",
     re.IGNORECASE,
 )
+_FINE = re.compile(r"\b(?:PASSED|passed|OK|ok|DONE|INFO|DEBUG|succeeded)\b|status=[23]\d\d")
+"""Lines of this kind tell of no error, whatever is tested or logged there."""
 _STRONG = re.compile(
     r"^\s{0,8}(?:FAILED |E\s{1,4}\S|E: |error|fatal|panic|fehler|\S{0,60}(?:Error|Exception)\b|"
     r"✗|✘|× |npm ERR|错误|エラー)",
@@ -239,8 +251,12 @@ def _error(text: str) -> str:
     scored = []
     for number, line in enumerate(lines):
         score = 3 * bool(_STRONG.match(line)) + 2 * bool(_WEAK.search(line))
-        if _EXIT.fullmatch(line) or (_SUMMARY.search(line) and not line.startswith("FAILED")):
+        if line.startswith("FAILED"):
+            score = 6
+        elif _EXIT.fullmatch(line) or _SUMMARY.search(line):
             score = 1
+        elif _FINE.search(line):
+            score = 0
         if score:
             scored.append((-score, number, line))
     best = sorted(scored)[:2] or [(0, 0, line) for line in lines[-1:]]
@@ -258,13 +274,14 @@ def _said(text: str) -> str:
     return clip((summary or lines[-1]).strip("= "), 30)
 
 
+_TELLING = re.compile(r"[/.\d]")
 _WORD = re.compile(r"[^\s;|&'\"()<>`]+")
 
 
 def words(command: str) -> dict[str, float]:
     """The words of a command and what each says of what it does: paths and numbers most."""
     return {
-        word: 3.0 if re.search(r"[/.\d]", word) else (0.5 if word.startswith("-") else 1.0)
+        word: 0.5 if word[0] == "-" or word.isdigit() else 3.0 if _TELLING.search(word) else 1.0
         for word in _WORD.findall(command[:600])
     }
 
