@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from attrs import evolve
+from structlog.testing import capture_logs
 
 from keeper_doubles import (
     FAILS,
@@ -150,6 +152,29 @@ async def test_X7_disabled(nursery: trio.Nursery, tmp_path: Path) -> None:
     bench = Bench(nursery, tmp_path, enabled=False)
     bench.append(*BUSY)
     assert bench.decisions() == [("skipped", "disabled")]
+
+
+async def test_X7_switched_off_while_armed(nursery: trio.Nursery, tmp_path: Path) -> None:
+    bench = Bench(nursery, tmp_path)
+    bench.append(user("u1"), calls("a1", "1", "2", "3", context=12_000))
+    assert bench.keeper.status().state == "armed"
+    bench.settings = evolve(bench.settings, enabled=False)
+    bench.append(results("r1", "1", "2", "3"))
+    assert bench.keeper.status().state == "idle"
+    assert bench.starts() == []
+
+
+async def test_X7_I27_decisions_and_ends_stand_in_the_log_without_content(
+    nursery: trio.Nursery, tmp_path: Path
+) -> None:
+    bench = Bench(nursery, tmp_path, ScriptedExtractor(error=ValueError("canary")))
+    with capture_logs() as logs:
+        bench.append(user("u1", "canary"), says("a1", 12_000, text="canary"))
+        await bench.idle()
+    told = [(one["event"], one.get("reason"), one["log_level"]) for one in logs]
+    assert ("extraction decided", "naturalPause", "info") in told
+    assert ("extraction ended", "broke: ValueError", "warning") in told
+    assert "canary" not in repr(logs)
 
 
 # ---- X11: single flight --------------------------------------------------------------------------

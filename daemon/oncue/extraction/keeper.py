@@ -32,11 +32,11 @@ from oncue.extraction.machine import Answer, Machine, MachineStatistics
 from oncue.extraction.policy import Situation, decide
 from oncue.extraction.ports import Tools
 from oncue.extraction.run import Result, Task, in_thread, perform
+from oncue.extraction.waits import Waits
 from oncue.notes_ports import NoteBudgets
 from oncue.settings import ExtractionSettings
 from oncue.store.cursors import Cursor
 from oncue_protocol import (
-    MAX_EXTRACTION_WAIT_MS,
     ExtractionStatus,
     ExtractionThresholds,
     ExtractOutcome,
@@ -48,17 +48,9 @@ from oncue_protocol import (
     MemoryWaitResult,
     OncueError,
 )
-from oncue_protocol.extraction import RunOutcome
 from oncue_protocol.transcript import ResetReason
 
 log = structlog.get_logger(__name__)
-
-_OUTCOMES: dict[RunOutcome, ExtractOutcome] = {
-    "settled": "settled",
-    "failed": "failed",
-    "cancelled": "failed",
-    "stale": "stale",
-}
 
 
 def random_hex() -> str:
@@ -110,7 +102,7 @@ class Keeper:
         self._task: Task | None = None
         self._winding: trio.Event | None = None
         """The newest task or clean-up; the next run begins when it is done."""
-        self._changed = trio.Event()
+        self._waits = Waits(self._machine, settings)
         self._last_decision: LastDecision | None = None
         self._last_summarized: str | None = None
         self._armed_end = 0
@@ -169,7 +161,7 @@ class Keeper:
     async def _awaited(self, params: MemoryExtractParams, answer: Answer) -> MemoryExtractResult:
         outcome: ExtractOutcome | None = None
         if answer.run_id is not None and params.wait_ms > 0:
-            outcome = await self._outcome(answer.run_id, self._wait_s(params.wait_ms))
+            outcome = await self._waits.outcome(answer.run_id, params.wait_ms)
         return self._result(answer, outcome)
 
     async def wait(self, params: MemoryWaitParams) -> MemoryWaitResult:
@@ -178,7 +170,7 @@ class Keeper:
         run_id = self._machine.run_id
         if self._machine.state != "running" or run_id is None:
             return MemoryWaitResult(outcome="idle")
-        return MemoryWaitResult(outcome=await self._outcome(run_id, self._wait_s(params.wait_ms)))
+        return MemoryWaitResult(outcome=await self._waits.outcome(run_id, params.wait_ms))
 
     def cancel(self, run_id: str | None = None) -> bool:
         """`memory/cancelExtraction`. False: nothing runs or is armed, it is another run, or it is
@@ -298,6 +290,8 @@ class Keeper:
         )
 
     def _evaluate(self) -> None:
+        if self._machine.state == "armed" and not self._settings().enabled:
+            self._stop("disabled")
         if self._machine.state == "armed":
             self._start_if_safe()
         elif self._is_open:
@@ -337,7 +331,7 @@ class Keeper:
             self._armed_end = conversation.safe_end
         decision = LastDecision(decision=answer.decision, reason=answer.reason)
         if decision != self._last_decision or trigger != "auto" or outputs:
-            self._on_event(Decided(trigger, answer.decision, answer.reason, answer.run_id))
+            self._tell(Decided(trigger, answer.decision, answer.reason, answer.run_id))
         self._last_decision = decision
         self._obey(outputs)
         return answer
@@ -373,9 +367,33 @@ class Keeper:
                     self._task.scope.cancel()
                     self._task = None
             else:
-                self._on_event(output)
+                self._tell(output)
         if outputs:
-            self._wake()
+            self._waits.wake()
+
+    def _tell(self, event: ExtractionEvent) -> None:
+        """Into the log (ids and reasons, never content) and to the session (X7, I27)."""
+        if isinstance(event, Decided):
+            log.info(
+                "extraction decided",
+                session=self.session_id,
+                trigger=event.trigger,
+                decision=event.decision,
+                reason=event.reason,
+                run_id=event.run_id,
+            )
+        elif isinstance(event, RunEnded):
+            report = log.warning if event.outcome in ("failed", "stale") else log.info
+            report(
+                "extraction ended",
+                session=self.session_id,
+                run_id=event.run_id,
+                outcome=event.outcome,
+                reason=event.reason,
+                duration_ms=event.duration_ms,
+                messages=event.messages,
+            )
+        self._on_event(event)
 
     async def _run(self, task: Task, before: trio.Event | None) -> None:
         result = Result("cancelled", "shutdown")
@@ -426,7 +444,7 @@ class Keeper:
         stopped, outputs = self._machine.cancel(run_id, reason, trio.current_time())
         self._obey(outputs)
         if stopped:
-            self._wake()
+            self._waits.wake()
         return stopped
 
     async def _clear_away(self, before: trio.Event | None, done: trio.Event) -> None:
@@ -443,32 +461,3 @@ class Keeper:
             log.warning("notes not archived", session=self.session_id, error=type(error).__name__)
         finally:
             done.set()
-
-    # ---- waiting ---------------------------------------------------------------------------
-
-    def _wait_s(self, asked_ms: int | None) -> float:
-        limit = min(self._settings().extraction_wait_timeout_ms, MAX_EXTRACTION_WAIT_MS)
-        return (limit if asked_ms is None else min(asked_ms, limit)) / 1_000
-
-    async def _outcome(self, run_id: str, wait_s: float) -> ExtractOutcome:
-        """How the run ended, or that it has not by then, or that it is too old (X13)."""
-        deadline = trio.current_time() + wait_s
-        while True:
-            ended = self._machine.outcome(run_id)
-            if ended is not None:
-                return _OUTCOMES[ended]
-            now = trio.current_time()
-            stale_at = self._machine.stale_at(
-                self._settings().extraction_stale_threshold_ms / 1_000
-            )
-            if stale_at is not None and now >= stale_at:
-                return "stale"
-            if now >= deadline:
-                return "stillRunning"
-            changed = self._changed
-            with trio.move_on_at(deadline if stale_at is None else min(deadline, stale_at)):
-                await changed.wait()
-
-    def _wake(self) -> None:
-        self._changed.set()
-        self._changed = trio.Event()

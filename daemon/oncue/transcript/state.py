@@ -22,6 +22,7 @@ from hashlib import sha256
 from attrs import evolve, frozen
 
 from oncue.transcript.bodies import Size, estimate, kept, paired, size_of, start_with_calls
+from oncue.transcript.calls import Calls
 from oncue_protocol import Message
 
 KEPT_TOKENS = 40_000
@@ -103,13 +104,7 @@ class Transcript:
         self._anchor = -1
         self._anchor_tokens = 0
         self._after_anchor = 0
-        # Tools: all calls so far; calls of the newest response without results.
-        self._calls = 0
-        self._response = -1
-        self._open: set[str] = set()
-        self._answers: set[str] = set()
-        self._asks: bool | None = None
-        self._last_assistant = -1
+        self._calls = Calls()
         # Summaries.
         self._ids = bytearray()
         self._summarised = 0
@@ -171,17 +166,17 @@ class Transcript:
     @property
     def tool_calls(self) -> int:
         """Calls of assistant messages since the last reset (X3)."""
-        return self._calls
+        return self._calls.total
 
     @property
     def open_calls(self) -> int:
         """Calls of the newest response that have no result yet, in a turn that goes on (X5)."""
-        return len(self._open)
+        return self._calls.open
 
     @property
     def pauses(self) -> bool:
         """The last assistant message asks for no tool (X3, N)."""
-        return self._asks is False
+        return self._calls.pauses
 
     # ---- what the client tells -------------------------------------------------------------
 
@@ -216,8 +211,7 @@ class Transcript:
 
     def boundary(self) -> None:
         """The turn is over, or another opens: calls without a result get none (X5)."""
-        self._open.clear()
-        self._answers.clear()
+        self._calls.boundary()
 
     def compact(self, kept_from: str | None, context_tokens: int | None) -> None:
         """`transcript/didCompact`: what lies before `kept_from` left the context.
@@ -249,7 +243,7 @@ class Transcript:
     @property
     def safe_end(self) -> int:
         """Position up to which (exclusive) no call waits for its result (X5)."""
-        return self._response if self._open else self._next
+        return self._calls.response if self._calls.open else self._next
 
     @property
     def has_unsummarised(self) -> bool:
@@ -366,7 +360,7 @@ class Transcript:
         if self._expected:
             self._recognise(position, message.id)
         self._anchor_at(position, entry)
-        self._see_tools(position, message)
+        self._calls.see(position, message)
         self._last_id = message.id
 
     def _recognise(self, position: int, message_id: str) -> None:
@@ -399,7 +393,7 @@ class Transcript:
             self._after_anchor += grown
         if position >= max(self._anchor, self._base):
             self._anchor_at(position, new, added=False)
-        self._see_tools(position, message, old.message)
+        self._calls.see(position, message, old.message)
         return True
 
     def _anchor_at(self, position: int, entry: Entry, *, added: bool = True) -> None:
@@ -416,28 +410,6 @@ class Transcript:
             self._after_anchor = sum(self._entry(at).tokens for at in behind)
         elif added:
             self._after_anchor += entry.tokens
-
-    def _see_tools(self, position: int, message: Message, old: Message | None = None) -> None:
-        """A message came, or has grown from `old`."""
-        if message.role == "assistant":
-            before = set() if old is None else {call.id for call in old.tool_calls}
-            now = {call.id for call in message.tool_calls}
-            if old is None:
-                # Messages of one response may come one by one, each with a call of its own.
-                if self._last_assistant != position - 1 or self._last_assistant < 0:
-                    self._response = position
-                    self._open.clear()
-                    self._answers.clear()
-                self._last_assistant = position
-            self._calls += len(message.tool_calls) - (0 if old is None else len(old.tool_calls))
-            if position == self._last_assistant:
-                self._asks = bool(message.tool_calls)
-            if position >= self._response:
-                self._open -= before - now
-                self._open |= now - before - self._answers
-        if message.tool_results and position >= self._response:
-            self._answers.update(result.call_id for result in message.tool_results)
-            self._open -= self._answers
 
     def _set_summarised(self, end: int, through: str) -> None:
         self._summarised = end
