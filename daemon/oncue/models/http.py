@@ -14,7 +14,6 @@ import ssl
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
-from http.cookiejar import DefaultCookiePolicy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -262,6 +261,8 @@ class HttpGenerator:
 def _client(endpoint: Endpoint, transport: httpx.AsyncBaseTransport | None = None) -> Any:
     # httpx imports its command line, and with it rich and pygments, if it can.
     sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
+    from http.cookiejar import DefaultCookiePolicy
+
     import httpx
 
     for name in ("httpx", "httpcore.connection", "httpcore.http11", "httpcore.proxy"):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import UTC
-from email.utils import parsedate_to_datetime
 from typing import Literal
 
 MAX_ATTEMPTS = 3
@@ -41,6 +40,8 @@ def retry_after_s(headers: Mapping[str, str], wall: float) -> float | None:
     asked = headers.get("retry-after", "").strip()
     if _SECONDS.fullmatch(asked):
         return float(asked)
+    from email.utils import parsedate_to_datetime  # 10 ms, and seldom needed
+
     try:
         date = parsedate_to_datetime(asked)
         return max(0.0, date.replace(tzinfo=date.tzinfo or UTC).timestamp() - wall)

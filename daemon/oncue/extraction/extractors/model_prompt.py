@@ -77,7 +77,7 @@ def user(snapshot: Snapshot, view: NotesView, budgets: NoteBudgets) -> str:
             (
                 _fenced("notes", secrets.redact(marker.visible(view.text))),
                 over_budget(view.sections, budgets),
-                _fenced("conversation", secrets.redact(marker.visible(conversation))),
+                _fenced("conversation", conversation),
             ),
         )
     )
@@ -128,7 +128,8 @@ def _rendered(message: Message) -> str:
     lines = [f"[{message.role}] {_cut(message.text.strip(), limit)}".rstrip()]
     lines += [_call(call) for call in message.tool_calls]
     lines += [_result(result) for result in message.tool_results]
-    return "\n".join(lines)
+    # A message at a time: one search through everything would hold up the other threads.
+    return secrets.redact(marker.visible("\n".join(lines)))
 
 
 def _call(call: ToolCall) -> str:
