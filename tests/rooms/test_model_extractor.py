@@ -318,6 +318,13 @@ async def test_T5_the_conversation_cannot_leave_its_frame_and_takes_no_secrets_a
     assert user.count(last) == 1
 
 
+@pytest.mark.parametrize("before", range(5_200, 5_400, 4))
+async def test_D79_no_half_of_a_credential_is_left_where_a_message_is_cut(before: int) -> None:
+    key = "ghp_" + "k3Jd9QpLx2Zr7VtYw8" + "NbMc4HsGf6Aa1Ee5U0"
+    said = Message(id="1", role="user", text="x " * (before // 2) + key + " y" * 4_000)
+    assert "ghp_" not in model_prompt.user(snapshot(said), view(document()), BUDGETS)
+
+
 async def test_a_long_conversation_keeps_its_beginning_and_its_end() -> None:
     messages = [
         Message(id=str(n), role="user" if n % 2 else "tool", text=f"message {n} " + "word " * 900)

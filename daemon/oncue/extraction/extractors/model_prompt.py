@@ -70,7 +70,7 @@ def system(view: NotesView, rounds: int, custom: Callable[[NotesView], str] | No
 
 def user(snapshot: Snapshot, view: NotesView, budgets: NoteBudgets) -> str:
     """The user message: notes, budgets, conversation. No credential of a known shape leaves."""
-    conversation = "\n\n".join(_fitting([_rendered(one) for one in snapshot.messages]))
+    conversation = "\n\n".join(_fitting(snapshot.messages))
     return "\n\n".join(
         filter(
             None,
@@ -110,26 +110,28 @@ def _fenced(name: str, text: str) -> str:
     return f"=== {name} {digest} ===\n{text}\n=== end of {name} {digest} ==="
 
 
-def _fitting(rendered: list[str]) -> list[str]:
+def _fitting(messages: tuple[Message, ...]) -> list[str]:
     """The first message, which says what it is about, and as many of the last as fit."""
-    room = MAX_TRANSCRIPT_TOKENS - tokens.estimate(rendered[0])
-    first = len(rendered)
-    while first > 1:
-        room -= tokens.estimate(rendered[first - 1])
+    opening = _rendered(messages[0])
+    room = MAX_TRANSCRIPT_TOKENS - tokens.estimate(opening)
+    last: list[str] = []
+    for message in reversed(messages[1:]):
+        rendered = _rendered(message)
+        room -= tokens.estimate(rendered)
         if room < 0:
             break
-        first -= 1
-    gap = [f"[{first - 1} messages left out]"] if first > 1 else []
-    return [rendered[0], *gap, *rendered[first:]]
+        last.append(rendered)
+    left_out = len(messages) - 1 - len(last)
+    gap = [f"[{left_out} messages left out]"] if left_out else []
+    return [opening, *gap, *reversed(last)]
 
 
 def _rendered(message: Message) -> str:
     limit = MAX_USER_CHARS if message.role == "user" else MAX_ASSISTANT_CHARS
-    lines = [f"[{message.role}] {_cut(message.text.strip(), limit)}".rstrip()]
+    lines = [f"[{message.role}] {_cut(message.text, limit)}".rstrip()]
     lines += [_call(call) for call in message.tool_calls]
     lines += [_result(result) for result in message.tool_results]
-    # A message at a time: one search through everything would hold up the other threads.
-    return secrets.redact(marker.visible("\n".join(lines)))
+    return "\n".join(lines)
 
 
 def _call(call: ToolCall) -> str:
@@ -139,7 +141,7 @@ def _call(call: ToolCall) -> str:
 
 def _result(result: ToolResult) -> str:
     how = "failed" if result.is_error else "answered"
-    return f"  {_short(result.call_id)} {how}: {_cut(result.text.strip(), MAX_RESULT_CHARS)}"
+    return f"  {_short(result.call_id)} {how}: {_cut(result.text, MAX_RESULT_CHARS)}"
 
 
 def _short(text: str) -> str:
@@ -147,6 +149,9 @@ def _short(text: str) -> str:
 
 
 def _cut(text: str, limit: int) -> str:
+    """`text` within the limit, without credentials: those go first, for half of one would not be
+    recognised. A piece at a time, so that no search holds up the other threads for long."""
+    text = secrets.redact(marker.visible(text)).strip()
     if len(text) <= limit:
         return text
     head = limit * 2 // 3
