@@ -14,6 +14,7 @@ ARROW = " → "
 MAX_SECRET_SPAN = 2_000
 """Characters of a text that may be shown: searched for secrets before it is cut."""
 
+_TELLING = re.compile(r"\d+|`[^`]+`|[A-Z]{2,}")
 _SPACE = re.compile(r"\s+")
 _END = re.compile(
     r"(?<=[.!?…])[\"'”’)\]]{0,3}(?=\s)|(?<=[。！？])|(?<=[\u3040-\u30ff\u3400-\u9fff][?!])|\n+"
@@ -65,15 +66,31 @@ def sentences(text: str) -> list[str]:
 
 
 def gist(text: str, max_tokens: int) -> str:
-    """What an answer (a safe text) comes to: as many of its first sentences as fit, tables and
-    code left out."""
-    kept = ""
-    for sentence in sentences("\n".join(_prose(text))):
-        longer = f"{kept} {sentence}".strip()
-        if kept and tokens.weight(longer) > max_tokens * 1_000:
+    """What an answer (a safe text) comes to, tables and code left out: its first sentences and,
+    where it is long, those of the others that name most figures and things."""
+    found = sentences("\n".join(_prose(text)))
+    if not found:
+        return cut(squashed(text), max_tokens)
+    sizes = [tokens.weight(sentence) + 300 for sentence in found]
+    room = max_tokens * 1_000
+    if sum(sizes) <= room:
+        return " ".join(found)
+    chosen = {0}
+    left = room - sizes[0]
+    for at in range(1, len(found)):
+        if sizes[at] > left - room * 2 // 5:
             break
-        kept = longer
-    return cut(kept or squashed(text), max_tokens)
+        chosen.add(at)
+        left -= sizes[at]
+    for at in sorted(range(1, len(found)), key=lambda n: -len(_TELLING.findall(found[n]))):
+        if at not in chosen and sizes[at] + 800 <= left:
+            chosen.add(at)
+            left -= sizes[at] + 800
+    line, before = "", -1
+    for at in sorted(chosen):
+        gap = " " if at == before + 1 else " … "
+        line, before = f"{line}{gap}{found[at]}".strip(), at
+    return cut(line, max_tokens)
 
 
 def _prose(text: str) -> list[str]:
