@@ -11,7 +11,7 @@
     waits for a line on stdin, tries to claim once, prints `won TOKEN` or `held`, then waits for
     the end of stdin.
 `python claim_process.py commit FOLDER SESSION STALE_S TEXT`
-    one whole run on real files: claim, intent, commit with a rename, release; prints `done`.
+    one whole run on a real notes file: claim, intent, commit, release; prints `done`.
 """
 
 from __future__ import annotations
@@ -23,10 +23,16 @@ import sys
 import time
 from pathlib import Path
 
+from oncue.notes.file import NotesFile
+from oncue.notes.places import NotesFolder
+from oncue.notes_ports import NoteBudgets, SectionEdit
 from oncue.store.claims import Claim, Claims, Held, LostClaimError
 from oncue.store.cursors import Cursor, Cursors
 from oncue.store.sessions_db import SessionsDb
 from oncue_protocol import StoreUnavailable
+
+MARKER = "/oncue-marker"
+BUDGETS = NoteBudgets(2_000, 12_000)
 
 
 def cursor(token: int, revision: str = "r") -> Cursor:
@@ -117,25 +123,20 @@ def try_once(folder: Path, session: str, stale: float) -> None:
 
 
 def commit(folder: Path, session: str, stale: float, text: str) -> None:
-    claims = Claims(SessionsDb(folder), stale_boot_s=stale, stale_mono_s=stale)
+    claims = Claims(SessionsDb(folder / "state"), stale_boot_s=stale, stale_mono_s=stale)
     cursors = Cursors(claims.db, claims)
-    name = cursors.lease_name(session)
-    notes = folder / "notes.md"
-    answer = claims.claim(name)
+    notes = NotesFile(NotesFolder(str(folder), ("data", "notes")), session)
+    os.access(MARKER, os.F_OK)  # imports are done: a tracer counts from here
+    answer = claims.claim(cursors.lease_name(session))
     while not isinstance(answer, Claim):
         time.sleep(0.01)
-        answer = claims.claim(name)
-    cursors.reconcile(answer, session, notes.read_text() if notes.exists() else None)
-    new = folder / f".notes.{os.getpid()}.tmp"
-    new.write_text(text)
-    made = Cursor(text, text, 1, True, text, b"abcdef")
-    cursors.intend(answer, session, text, made, text)
-
-    def publish() -> str:
-        new.rename(notes)
-        return text
-
-    cursors.commit(answer, session, text, made, publish=publish, is_wanted=lambda: True)
+        answer = claims.claim(cursors.lease_name(session))
+    view = notes.read(BUDGETS)
+    cursors.reconcile(answer, session, view.revision)
+    prepared = notes.prepare([SectionEdit("Now", text), SectionEdit("Log", text)], view, BUDGETS)
+    made = Cursor(text, text, 1, True, prepared.revision, b"abcdef")
+    cursors.intend(answer, session, text, made, prepared.revision)
+    cursors.commit(answer, session, text, made, publish=prepared.publish, is_wanted=lambda: True)
     claims.release(answer)
     say("done")
 
