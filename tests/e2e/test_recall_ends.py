@@ -255,7 +255,9 @@ def test_recall4_end_of_the_drivers_connection(
 
 
 def test_recall4_death_of_the_owner(talk: Talk, workspace: Path) -> None:
-    owner = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    owner = subprocess.Popen(
+        [sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE
+    )
     with talk.conversation(workspace, lifetime="detached", ownerPid=owner.pid) as chat:
         recall_id, question = searching(chat)
         owner.kill()
