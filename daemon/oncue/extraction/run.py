@@ -84,6 +84,10 @@ class Task:
     """What the work came to, once it is known: a cancel that comes later changes nothing."""
     done: trio.Event = field(factory=trio.Event)
 
+    def came_to(self, result: Result) -> None:
+        """The work is over."""
+        self.result = result
+
 
 class Desk(Protocol):
     """What a run asks of the keeper, on the trio thread."""
@@ -103,12 +107,12 @@ async def perform(task: Task, desk: Desk, tools: Tools) -> None:
     try:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_beat, claim, task, tools, nursery.cancel_scope)
-            task.result = await _work(task, desk, tools, claim)
+            task.came_to(await _work(task, desk, tools, claim))
             nursery.cancel_scope.cancel()
     finally:
         await _release(claim, tools)
-    if task.result is None:
-        task.result = Result("stale", "takenOver")
+    if task.result is None:  # its heartbeat ended it
+        task.came_to(Result("stale", "takenOver"))
 
 
 async def in_thread(work: Callable[[], T]) -> T:

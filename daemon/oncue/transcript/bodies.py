@@ -125,7 +125,7 @@ class _Input:
         if isinstance(value, str):
             return _clean(value, MAX_INPUT)
         if isinstance(value, dict):
-            new = {}
+            new: dict[str, Any] = {}
             same = True
             for key, item in value.items():
                 if self._left <= 0:
