@@ -10,6 +10,7 @@ from typing import TypeVar
 import pytest
 import trio
 import trio.testing
+from trio.testing import MockClock
 
 from oncue.transcript import follow as follow_module
 from oncue.transcript.confined import agent_folders, confine
@@ -83,7 +84,9 @@ def turn(writer: Claude, words: str) -> bytes:
     return writer.bytes()
 
 
-async def test_T9_a_growing_file_is_read_from_where_it_was(desk: Desk) -> None:
+async def test_T9_a_growing_file_is_read_from_where_it_was(
+    desk: Desk, autojump_clock: MockClock
+) -> None:
     writer = Claude()
     desk.append(turn(writer, "one"))
 
@@ -102,7 +105,9 @@ async def test_T9_a_growing_file_is_read_from_where_it_was(desk: Desk) -> None:
     assert desk.follower.statistics().restarts == 0
 
 
-async def test_T4_what_is_unfinished_goes_out_when_the_file_is_quiet(desk: Desk) -> None:
+async def test_T4_what_is_unfinished_goes_out_when_the_file_is_quiet(
+    desk: Desk, autojump_clock: MockClock
+) -> None:
     writer = Claude()
     writer.user("go")
     writer.say("m1", use("c1"))
@@ -122,7 +127,7 @@ async def test_T4_what_is_unfinished_goes_out_when_the_file_is_quiet(desk: Desk)
     assert not any(isinstance(e, TurnEnded) for e in desk.events)
 
 
-async def test_T3_what_happened_before_is_not_live(desk: Desk) -> None:
+async def test_T3_what_happened_before_is_not_live(desk: Desk, autojump_clock: MockClock) -> None:
     writer = Claude()
     desk.append(turn(writer, "old one") + turn(writer, "old two"))
     await desk.follow()
@@ -137,7 +142,9 @@ async def test_T3_what_happened_before_is_not_live(desk: Desk) -> None:
     assert desk.live == [TurnEnded("aborted", "u3")]
 
 
-async def test_T9_followed_twice_it_goes_on_and_looks_at_once(desk: Desk) -> None:
+async def test_T9_followed_twice_it_goes_on_and_looks_at_once(
+    desk: Desk, autojump_clock: MockClock
+) -> None:
     writer = Claude()
     desk.append(turn(writer, "one"))
     await desk.follow()
@@ -152,7 +159,9 @@ async def test_T9_followed_twice_it_goes_on_and_looks_at_once(desk: Desk) -> Non
     assert desk.follower.statistics().files == 1
 
 
-async def test_T9_a_file_that_is_not_there_yet_is_waited_for(desk: Desk) -> None:
+async def test_T9_a_file_that_is_not_there_yet_is_waited_for(
+    desk: Desk, autojump_clock: MockClock
+) -> None:
     later = desk.folder.parent / "new" / "s.jsonl"
 
     result = await desk.follow(later)
@@ -167,7 +176,9 @@ async def test_T9_a_file_that_is_not_there_yet_is_waited_for(desk: Desk) -> None
 
 
 @pytest.mark.parametrize("how", ["cut", "replaced", "written anew"])
-async def test_T9_a_file_that_is_not_the_same_is_begun_again(desk: Desk, how: str) -> None:
+async def test_T9_a_file_that_is_not_the_same_is_begun_again(
+    desk: Desk, autojump_clock: MockClock, how: str
+) -> None:
     desk.append(turn(Claude(), "one") + turn(Claude(), "two"))
     await desk.follow()
     await trio.sleep(1)
@@ -188,7 +199,7 @@ async def test_T9_a_file_that_is_not_the_same_is_begun_again(desk: Desk, how: st
     assert desk.follower.statistics().restarts == 1
 
 
-async def test_T8_a_rewind_is_followed(desk: Desk) -> None:
+async def test_T8_a_rewind_is_followed(desk: Desk, autojump_clock: MockClock) -> None:
     writer = Claude()
     writer.user("one")
     kept = writer.say("m1", text("a"))
@@ -231,7 +242,7 @@ async def test_T4_a_session_that_is_one_object_is_read_anew_and_told_once(
     assert desk.live == []
 
 
-async def test_I8_a_large_file_comes_in_small_pieces(desk: Desk) -> None:
+async def test_I8_a_large_file_comes_in_small_pieces(desk: Desk, autojump_clock: MockClock) -> None:
     writer = Claude()
     for number in range(3_000):
         writer.user(f"request {number} " + "x" * 100)
@@ -251,7 +262,7 @@ async def test_I8_a_large_file_comes_in_small_pieces(desk: Desk) -> None:
     assert max(pieces) < 1_000
 
 
-async def test_T9_a_closed_follower_says_no_more(desk: Desk) -> None:
+async def test_T9_a_closed_follower_says_no_more(desk: Desk, autojump_clock: MockClock) -> None:
     desk.append(turn(Claude(), "one"))
     await desk.follow()
     await trio.sleep(1)
@@ -264,7 +275,9 @@ async def test_T9_a_closed_follower_says_no_more(desk: Desk) -> None:
     assert len(desk.events) == seen
 
 
-async def test_D28_a_cancelled_request_leaves_nothing_behind(desk: Desk) -> None:
+async def test_D28_a_cancelled_request_leaves_nothing_behind(
+    desk: Desk, autojump_clock: MockClock
+) -> None:
     desk.append(turn(Claude(), "one"))
     with trio.CancelScope() as scope:
         scope.cancel()
@@ -320,7 +333,9 @@ async def test_T9_the_worker_thread_reads(tmp_path: Path, nursery: trio.Nursery)
     desk.follower.close()
 
 
-async def test_L1006_a_session_follows_a_few_files_only(desk: Desk) -> None:
+async def test_L1006_a_session_follows_a_few_files_only(
+    desk: Desk, autojump_clock: MockClock
+) -> None:
     for number in range(follow_module.MAX_FILES):
         await desk.follow(desk.folder / f"{number}.jsonl")
 
@@ -332,7 +347,7 @@ async def test_L1006_a_session_follows_a_few_files_only(desk: Desk) -> None:
     assert (await desk.follow(desk.folder / "0.jsonl")).resumed
 
 
-async def test_T9_another_format_begins_anew(desk: Desk) -> None:
+async def test_T9_another_format_begins_anew(desk: Desk, autojump_clock: MockClock) -> None:
     desk.append(turn(Claude(), "one"))
     await desk.follow(form="qwen")
     await trio.sleep(1)
@@ -355,7 +370,9 @@ async def refused(desk: Desk, path: Path | str) -> str:
     return error.value.message
 
 
-async def test_I23_only_below_the_agents_folders(desk: Desk, tmp_path: Path) -> None:
+async def test_I23_only_below_the_agents_folders(
+    desk: Desk, autojump_clock: MockClock, tmp_path: Path
+) -> None:
     outside = tmp_path / "secret.jsonl"
     outside.write_bytes(turn(Claude(), "secret"))
     settings = tmp_path / ".claude" / "settings.json"
@@ -377,13 +394,15 @@ async def test_I23_only_below_the_agents_folders(desk: Desk, tmp_path: Path) -> 
         await refused(desk, path)
 
 
-async def test_I23_only_transcripts(desk: Desk) -> None:
+async def test_I23_only_transcripts(desk: Desk, autojump_clock: MockClock) -> None:
     (desk.folder / "oauth.txt").write_text("token")
 
     assert ".jsonl" in await refused(desk, desk.folder / "oauth.txt")
 
 
-async def test_I23_no_link_leads_away(desk: Desk, tmp_path: Path) -> None:
+async def test_I23_no_link_leads_away(
+    desk: Desk, autojump_clock: MockClock, tmp_path: Path
+) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     secret = outside / "s.jsonl"
@@ -397,7 +416,7 @@ async def test_I23_no_link_leads_away(desk: Desk, tmp_path: Path) -> None:
         await refused(desk, desk.folder / name)
 
 
-async def test_I23_only_regular_files(desk: Desk) -> None:
+async def test_I23_only_regular_files(desk: Desk, autojump_clock: MockClock) -> None:
     os.mkfifo(desk.folder / "pipe.jsonl")
     (desk.folder / "folder.jsonl").mkdir()
 
@@ -405,7 +424,9 @@ async def test_I23_only_regular_files(desk: Desk) -> None:
     await refused(desk, desk.folder / "folder.jsonl")
 
 
-async def test_I23_only_files_of_this_user(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_I23_only_files_of_this_user(
+    desk: Desk, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     desk.append(turn(Claude(), "theirs"))
     own = os.getuid()
     monkeypatch.setattr(os, "getuid", lambda: own + 1)
@@ -413,7 +434,9 @@ async def test_I23_only_files_of_this_user(desk: Desk, monkeypatch: pytest.Monke
     assert "another user" in await refused(desk, desk.file)
 
 
-async def test_I23_a_link_put_there_later_is_not_followed(desk: Desk, tmp_path: Path) -> None:
+async def test_I23_a_link_put_there_later_is_not_followed(
+    desk: Desk, autojump_clock: MockClock, tmp_path: Path
+) -> None:
     secret = tmp_path / "secret.jsonl"
     secret.write_bytes(turn(Claude(), "secret"))
     desk.append(turn(Claude(), "one"))
