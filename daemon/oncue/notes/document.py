@@ -211,8 +211,8 @@ def repaired(document: Document) -> Document:
         sections.append(_section(document, own, newline))
         sections += behind[own.title]
     preamble = document.preamble
-    if (whole := closed(normalise(preamble))) != normalise(preamble):
-        preamble = whole.replace("\n", newline)
+    if closed(normalise(preamble)) != normalise(preamble):
+        preamble = contained(normalise(preamble)).replace("\n", newline)
     if preamble:
         preamble = _ended(preamble, newline, blank=bool(preamble.strip()))
     return evolve(document, preamble=preamble, sections=_spaced(sections, newline))
@@ -262,7 +262,7 @@ def _closed_body(section: Section) -> str:
     content = closed(normalise(whole))
     body = section.body
     if content != normalise(whole):
-        body = _body(closed(section.content), newline)
+        body = _body(contained(section.content), newline)
     return _ended(body, newline, blank=True)
 
 
