@@ -239,10 +239,39 @@ def test_memory_methods_take_the_one_workspace_of_the_connection(workspace: Path
         with talk.conversation(folder), talk.conversation(folder):
             listed = talk.result("memory/list", {})
             assert [one["title"] for one in listed["documents"]] == ["Quokka keeper"]
-            assert len(talk.expect("memory/didChange")["params"]["added"]) == 1
             with talk.conversation(talk.home):
                 assert talk.error("memory/list", {})["code"] == -32602
         assert talk.shutdown() == 0
+
+
+def test_memory_didChange_tells_of_writes_removals_and_edits(talk: Talk, workspace: Path) -> None:
+    folder = talk.home / "noted"
+    with (
+        talk.conversation(folder) as chat,
+        talk.second() as other,
+        talk.second() as silent,
+    ):
+        other.initialize({"notifications": ["memory/didChange"]})
+        talk.barrier()
+        talk.notifications.clear()
+        silent.initialize({})
+        path = talk.remember(folder, {"Quokka": "About the quokka"})["Quokka"]
+        document = {"scope": "project", "type": "project", "title": "Quokka", "description": "d"}
+        revision = chat.call("memory/read", path=path)["revision"]
+        chat.call("memory/write", path=path, ifRevision=revision, body="more", **document)
+        chat.call("memory/forget", path=path, dryRun=False)
+        by_hand = Path(path).with_name("by-hand.md")
+        by_hand.write_text("# By hand\n\nThe quokka lives on Rottnest.\n")
+        chat.call("memory/list")
+        for listener in (talk, other):
+            told = [listener.expect("memory/didChange")["params"] for _ in range(4)]
+            assert told == [
+                {"added": [path]},
+                {"changed": [path]},
+                {"removed": [path]},
+                {"added": [str(by_hand)]},
+            ]
+        assert silent.seen("memory/didChange") == []
 
 
 @pytest.mark.parametrize("method", ["session/purge", "notes/read", "memory/extract"])

@@ -48,7 +48,7 @@ MAX_SHOWN = 20
 
 @frozen
 class Changes:
-    """What a refresh found; relative paths."""
+    """What a refresh, a write or a removal changed; relative paths."""
 
     added: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
@@ -119,12 +119,20 @@ class RootIndex:
         row = await trio.to_thread.run_sync(
             rows.row_of, self.root, relative, data, signature, writer, self.analyst
         )
-
-        await self.store.write(partial(index.put, root=self.root, rows=[row]))
+        before = await self.store.write(partial(_exchange, root=self.root, row=row))
+        if before is None:
+            self._tell(Changes(added=(relative,)))
+        elif before != row.document.sha256:  # else a refresh was here first, and has told it
+            self._tell(Changes(changed=(relative,)))
 
     async def drop(self, relative: str) -> None:
         """Take out one file that was just removed."""
-        await self.store.write(partial(index.remove, root=self.root, paths=[relative]))
+        if await self.store.write(partial(_take_out, root=self.root, relative=relative)):
+            self._tell(Changes(removed=(relative,)))
+
+    def _tell(self, changes: Changes) -> None:
+        if self.on_change is not None:
+            self.on_change(self.root, changes)
 
     def writer_of(self, relative: str) -> Writer:
         """Who wrote a file, as far as the last refresh saw."""
@@ -167,8 +175,7 @@ class RootIndex:
                 removed=len(changes.removed),
                 problems=len(kept),
             )
-            if self.on_change is not None:
-                self.on_change(self.root, changes)
+            self._tell(changes)
         return changes
 
     def _tidy(self) -> None:
@@ -318,3 +325,17 @@ def _batches(found: list[Row]) -> Iterator[list[Row]]:
 
 def _problems(connection: index.Connection, root: Root) -> list[FileProblem]:
     return index.problems(connection, index.roots_of(connection, [root]), MAX_SHOWN)
+
+
+def _exchange(connection: index.Connection, root: Root, row: Row) -> str | None:
+    """Enter a row; the SHA-256 of what was there before, if anything was."""
+    found = index.by_path(connection, root, row.document.relative_path)
+    index.put(connection, root, [row])
+    return None if found is None else found.document.sha256
+
+
+def _take_out(connection: index.Connection, root: Root, relative: str) -> bool:
+    """Whether there was something to take out."""
+    found = index.by_path(connection, root, relative)
+    index.remove(connection, root, [relative])
+    return found is not None
