@@ -143,7 +143,7 @@ class NotesFile:
             data = None
         if data is None:
             return _Found(None, new(self.template))
-        text, encoding, problems = decode(data)
+        text, encoding, problems = _decoded(data)
         document = parse(text, self.template)
         if document.missing:
             problems += (Problem("sections", f"sections are gone: {', '.join(document.missing)}"),)
@@ -155,7 +155,7 @@ class NotesFile:
         if document.missing:
             version = copies.newest_version(self.folder, self._stem)
             if version is not None:
-                reference = parse(decode(version)[0], self.template)
+                reference = parse(_decoded(version)[0], self.template)
         return restored(document, reference)
 
 
@@ -273,6 +273,19 @@ def _exclusively(folder: int, path: str) -> Iterator[None]:
         ) from None
 
 
+def _decoded(data: bytes) -> tuple[str, Encoding, tuple[Problem, ...]]:
+    """Text of the file. Most of it UTF-8 and a little not, it was torn or patched: then it is no
+    Latin-1, which would garble every other letter."""
+    text, encoding, problems = decode(data)
+    if encoding == "latin-1":
+        patched = data.decode("utf-8", "replace")
+        odd = patched.count("\ufffd")
+        good = sum(character > "\x7f" for character in patched) - odd
+        if good >= odd or (odd == 1 and patched.endswith("\ufffd")):
+            return patched, "utf-8", (Problem("encoding", "UTF-8 with bytes that are none"),)
+    return text, encoding, problems
+
+
 def _without_secrets(document: Document) -> Document:
     """X25: in every part of the file, but headings and lines in italics, which are ours."""
     found = document.contents()
@@ -291,7 +304,7 @@ def _without_secrets(document: Document) -> Document:
 
 def _harmless(data: bytes) -> bytes:
     """The user's bytes for a copy of ours: as they are, unless they hold a secret."""
-    text, encoding, _ = decode(data)
+    text, encoding, _ = _decoded(data)
     clean = secrets.redact(text)
     return data if clean == text else encode(clean, encoding)
 

@@ -93,7 +93,7 @@ def parse_template(text: str) -> Template:
     for number, heading in enumerate(found):
         end = found[number + 1].start if number + 1 < len(found) else len(lines)
         title = heading.title
-        if lines[heading.start].rstrip("\n") != f"# {title}" or not title.isprintable():
+        if lines[heading.start].rstrip("\n") != f"# {title}" or not (title and title.isprintable()):
             raise TemplateError(f"the heading of section {number + 1} is not `# Title`")
         below = [line.strip() for line in lines[heading.end : end] if line.strip()]
         if len(below) != 1 or not _ITALIC.fullmatch(below[0]):
