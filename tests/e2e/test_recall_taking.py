@@ -87,6 +87,7 @@ def test_R9_a_late_result_is_dropped(chat: Conversation, talk: Talk) -> None:
     chat.start()
     question = talk.ask()
     chat.cancel()
+    talk.stopped(question)
     late = talk.result("daemon/status")["counters"]["lateResponses"]
     talk.choose(question, "Deploy freeze")
     assert chat.poll()["outcome"] == "none"
