@@ -27,9 +27,10 @@ from oncue.transcript.bodies import kept
 from oncue.transcript.readers import reader_for
 from oncue_protocol import Message
 
-if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parent))
+
 from outline_questions import DEMO, Question
+from outline_sessions import CHINESE, GERMAN, chinese, german
 
 BUDGETS = NoteBudgets(2_000, 12_000)
 LAST = 20
@@ -126,6 +127,9 @@ def score(text: str, questions: Sequence[Question] = DEMO) -> Score:
 
 
 def main() -> None:
+    for name, talk, asked in (("German", german(), GERMAN), ("Chinese", chinese(), CHINESE)):
+        found = score(notes_of(talk).text, asked)
+        print(f"{name} session, notes alone: {found.share:.2f} of {len(asked)}", *found.missed)
     messages = demo_messages()
     print(f"demo session: {len(messages)} messages, {len(DEMO)} questions")
     for name, text in (

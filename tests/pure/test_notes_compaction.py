@@ -70,7 +70,7 @@ def test_7_why_a_client_has_to_compact_by_itself() -> None:
 def test_7_at_least_ten_thousand_tokens_and_five_texts_are_kept() -> None:
     messages = turns(20)
     assert keep(messages, "s19").keep_from_message_id == "a17"  # and t17's call
-    assert keep(messages, "s19", size=5_000).keep_from_message_id == "s17"  # 5 texts
+    assert keep(messages, "s19", size=4_000).keep_from_message_id == "s17"  # 5 texts
     assert keep(messages, "s19", size=100).keep_from_message_id == "u0"
 
 
@@ -133,12 +133,8 @@ def test_7_wherever_it_is_cut_calls_and_results_stay_together(  # type: ignore[n
         before = {call.id for m in messages[:at] for call in m.tool_calls}
         answered = {r.call_id for m in messages[:at] for r in m.tool_results}
         after = {r.call_id for m in messages[at:] for r in m.tool_results}
-        assert before <= answered | {c for c in before if c in answered}
-        first_called = {}
-        for n, m in enumerate(messages):
-            for call in m.tool_calls:
-                first_called.setdefault(call.id, n)
-        assert not {c for c in after if first_called.get(c, at) < at and c in before - answered}
+        assert before <= answered
+        assert not before & after
     if messages:
         last = data.draw(st.sampled_from(messages)).id
         found = keep(messages, last)

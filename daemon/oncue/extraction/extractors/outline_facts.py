@@ -75,6 +75,8 @@ def working_folder(paths: Iterable[str]) -> str | None:
         return None
     inside = next((n for n, part in enumerate(common) if n > 2 and part in _INSIDE), len(common))
     common = common[:inside]
+    if all(list(PurePosixPath(path).parent.parts) == common for path in found):
+        common = common[:-1]  # all in one folder: the project is around it
     return str(PurePosixPath(*common)) if len(common) >= 3 else None
 
 

@@ -5,6 +5,7 @@ Agents name their tools and arguments differently: what a call is shows in its a
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
@@ -223,25 +224,44 @@ _WEAK = re.compile(
     re.IGNORECASE,
 )
 _RULE = re.compile(r"^[\W_]*(?:FAILURES|short test summary info|test session starts)?[\W_]*$")
+_FRAME = re.compile(
+    r"(?:Exit code:? ?\d+|Command: .*|Directory: .*|Error: \(none\)|Signal: \(none\)|"
+    r"Std(?:out|err): \(empty\)|Background PIDs: .*|Process Group PGID: .*)\s*\Z",
+    re.IGNORECASE,
+)
+"""What agents put around an output."""
 _SUMMARY = re.compile(r"\b\d+ (?:passed|failed|skipped|tests?|errors?|warnings?)\b", re.IGNORECASE)
 
 
 def ending(call: Deed | None, result: ToolResult) -> Ending:
     """How a call ended, by its result."""
-    text = result.text
+    text = _unwrapped(result.text)
     if _REFUSED.search(text[:400]) and (result.is_error or len(text) < 400):
         return Ending("refused", "")
     failed = result.is_error
     if not failed and (call is None or call.command is not None):
-        codes = _EXIT.findall(text[:300]) or _EXIT.findall(text[-300:])
+        codes = _EXIT.findall(result.text[:300]) or _EXIT.findall(result.text[-300:])
         failed = bool(codes) and int(codes[0]) != 0
     if failed:
         return Ending("failed", _error(text))
     return Ending("worked", _said(text))
 
 
+def _unwrapped(text: str) -> str:
+    """The output in what some agents wrap as JSON."""
+    if text.startswith('{"output":'):
+        try:
+            whole = json.loads(text)
+        except (ValueError, RecursionError):
+            return text
+        if isinstance(whole, dict) and isinstance(whole.get("output"), str):
+            return str(whole["output"])
+    return text
+
+
 def _lines(text: str) -> list[str]:
     lines = [line.strip() for line in (text[:6_000] + "\n" + text[6_000:][-6_000:]).split("\n")]
+    lines = [line.removeprefix("Output: ") for line in lines if not _FRAME.match(line)]
     return [line for line in lines if line and not _RULE.match(line)]
 
 
@@ -253,14 +273,16 @@ def _error(text: str) -> str:
         score = 3 * bool(_STRONG.match(line)) + 2 * bool(_WEAK.search(line))
         if line.startswith("FAILED"):
             score = 6
-        elif _EXIT.fullmatch(line) or _SUMMARY.search(line):
+        elif _SUMMARY.search(line):
             score = 1
         elif _FINE.search(line):
             score = 0
         if score:
             scored.append((-score, number, line))
     best = sorted(scored)[:2] or [(0, 0, line) for line in lines[-1:]]
-    return clip(" / ".join(line[:300] for _, _, line in sorted(best, key=lambda s: s[1])), 70)
+    told = " / ".join(line[:300] for _, _, line in sorted(best, key=lambda s: s[1]))
+    code = _EXIT.search(text)
+    return clip(told or (f"exit code {code[1]}" if code else ""), 70)
 
 
 def _said(text: str) -> str:
