@@ -8,6 +8,7 @@ a worker thread.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import fcntl
 import hashlib
@@ -210,6 +211,35 @@ def exclusively(folder: int, *, deadline_s: float = LOCK_DEADLINE_S) -> Iterator
     finally:
         with contextlib.suppress(OSError):
             fcntl.flock(folder, fcntl.LOCK_UN)
+
+
+_NOREPLACE, _EXCHANGE = 1, 2
+"""Flags of Linux' renameat2."""
+
+
+def exchange(folder: int, one: str, other: str) -> bool:
+    """Swap two files of an open folder in one step, so that whoever saved over `other` a moment
+    ago is not overwritten but can be looked at. False: this system cannot. Raises OSError."""
+    return _renameat2(folder, one, other, _EXCHANGE)
+
+
+def place(folder: int, temporary: str, name: str) -> None:
+    """Rename to a name that must be free: raises FileExistsError where it is taken, as far as
+    this system can tell in one step."""
+    if not _renameat2(folder, temporary, name, _NOREPLACE):
+        os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+
+
+def _renameat2(folder: int, old: str, new: str, flags: int) -> bool:
+    call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if call is None:
+        return False
+    if call(folder, os.fsencode(old), folder, os.fsencode(new), flags) == 0:
+        return True
+    code = ctypes.get_errno()
+    if code in (errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP):
+        return False  # an old kernel, or a file system without it
+    raise OSError(code, os.strerror(code), new)
 
 
 def write_all(fd: int, data: bytes) -> None:

@@ -116,6 +116,68 @@ def test_X23_a_save_between_merge_and_rename_is_noticed(tmp_path: Path) -> None:
     assert "saved by the user" in stored(file) and "n2" in stored(file)
 
 
+@pytest.mark.parametrize("can_exchange", [True, False])
+@pytest.mark.parametrize("how", ["rename", "inPlace", "unlink", "link"])
+def test_I20_a_save_in_the_very_last_moment_is_not_overwritten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, can_exchange: bool
+) -> None:
+    """After the last look at the file, just before it is replaced."""
+    file = notes_file(tmp_path)
+    write(file, Now="n", Log="- a")
+    prepared = file.prepare(edits(Now="n2"), file.read(BUDGETS), BUDGETS)
+    text, path = stored(file) + "saved by the user\n", Path(file.path)
+    real = safe_files.exchange
+    saved = False
+
+    def save_first(folder: int, one: str, other: str) -> bool:
+        nonlocal saved
+        if not saved:
+            saved = True
+            match how:
+                case "rename":
+                    path.with_suffix(".swp").write_text(text)
+                    path.with_suffix(".swp").replace(path)
+                case "inPlace":
+                    path.write_text(text)
+                case "unlink":
+                    path.unlink()
+                case "link":
+                    path.unlink()
+                    path.symlink_to(tmp_path)
+        return real(folder, one, other) if can_exchange else False
+
+    monkeypatch.setattr(safe_files, "exchange", save_first)
+    with pytest.raises((NotesMovedError, OSError)):
+        prepared.publish()
+    prepared.discard()
+    assert saved
+    if how in ("rename", "inPlace"):
+        assert stored(file) == text
+    elif how == "link":
+        assert path.is_symlink()
+    else:
+        assert not path.exists()
+    assert not [p for p in all_files(tmp_path) if p.name.startswith(safe_files.TEMPORARY)]
+
+
+def test_I20_a_file_that_appears_in_the_last_moment_is_not_overwritten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = notes_file(tmp_path)
+    prepared = file.prepare(edits(Now="n"), file.read(BUDGETS), BUDGETS)
+    real = safe_files.place
+
+    def save_first(folder: int, temporary: str, name: str) -> None:
+        Path(file.path).write_text("by the user")
+        real(folder, temporary, name)
+
+    monkeypatch.setattr(safe_files, "place", save_first)
+    with pytest.raises(NotesMovedError):
+        prepared.publish()
+    prepared.discard()
+    assert stored(file) == "by the user"
+
+
 def test_X23_a_save_where_nothing_was_to_change_is_noticed_too(tmp_path: Path) -> None:
     file = notes_file(tmp_path)
     write(file, Log="- a")

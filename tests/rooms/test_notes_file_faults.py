@@ -50,10 +50,12 @@ CRASH = """
 import os, sys
 from pathlib import Path
 from notes_support import BUDGETS, edits, notes_file
+from oncue import safe_files
 step, nth = sys.argv[2], int(sys.argv[3])
 file = notes_file(Path(sys.argv[1]))
 base = file.read(BUDGETS)
-real, count = getattr(os, step), 0
+target = os if hasattr(os, step) else safe_files
+real, count = getattr(target, step), 0
 def crash(*args, **kwargs):
     global count
     count += 1
@@ -62,7 +64,7 @@ def crash(*args, **kwargs):
             real(*args, **kwargs)
         os._exit(9)
     return real(*args, **kwargs)
-setattr(os, step, crash)
+setattr(target, step, crash)
 prepared = file.prepare(edits(Now="new", Log="- old\\n- new"), base, BUDGETS)
 prepared.publish()
 os._exit(0)
@@ -72,7 +74,7 @@ os._exit(0)
 SLOW = [pytest.param(step, marks=pytest.mark.slow) for step in ("open", "close", "mkdir", "unlink")]
 
 
-@pytest.mark.parametrize("step", ["write", "fsync", "rename", *SLOW])
+@pytest.mark.parametrize("step", ["write", "fsync", "rename", "exchange", *SLOW])
 @pytest.mark.parametrize("after", [False, True])
 def test_I19_a_crash_at_any_step_leaves_one_whole_version(
     tmp_path: Path, step: str, after: bool

@@ -25,6 +25,9 @@ SHARES = (0.25, 0.05)
 """Of a section's budget: how far each section is condensed before the next one's turn comes, in a
 first and a second round."""
 
+USUAL_FULL = 6
+"""Sections that may be full at once: the default of the total is six sections' budgets."""
+
 _MARKER = re.compile(r"_\((\d+) older lines? left out\)_")
 _CUT = "_(beginning left out)_ "
 
@@ -111,11 +114,12 @@ def _condense(document: Document, contents: dict[str, str], budgets: NoteBudgets
     excess = tokens.weight(document.text) - budgets.max_total_tokens * 1_000
     for title, content in document.contents().items():
         excess += tokens.weight(contents[title]) - tokens.weight(content)
+    usual = min(budgets.max_section_tokens, budgets.max_total_tokens // USUAL_FULL)
     for title, share in _turns(document):
         if excess <= 0:
             break
         size = tokens.weight(contents[title])
-        floor = int(budgets.max_section_tokens * share * 1_000)
+        floor = int(usual * share * 1_000)
         if size > floor:
             contents[title] = shortened(contents[title], max(floor, size - excess))
             excess -= size - tokens.weight(contents[title])

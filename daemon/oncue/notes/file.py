@@ -223,14 +223,17 @@ class PreparedNotes:
         try:
             with folder_of() as folder, _exclusively(folder, self._file.path):
                 if self._file.bytes_now(folder) != self._found.data:
-                    raise NotesMovedError(f"{printable(self._file.path)} changed during the merge")
+                    raise self._moved()
                 if self._data is not None and self._temporary is not None:
                     self._replace(folder, self._data, *self._temporary)
-        except FileNotFoundError:
+        except (FileNotFoundError, FileExistsError):
             if self.changed or self._found.data is not None:
-                raise NotesMovedError(f"{printable(self._file.path)} is gone") from None
+                raise self._moved() from None
         self._close()
         return self.revision
+
+    def _moved(self) -> NotesMovedError:
+        return NotesMovedError(f"{printable(self._file.path)} changed while it was merged")
 
     def _replace(self, folder: int, data: bytes, temporary: str, fd: int) -> None:
         file, before = self._file, self._found.data
@@ -238,12 +241,33 @@ class PreparedNotes:
             copies.add_version(file.folder, file.stem, _harmless(before))
         if self._older:
             copies.add_older(folder, file.stem, self._older)
-        os.rename(temporary, file.name, src_dir_fd=folder, dst_dir_fd=folder)
+        if before is None:
+            safe_files.place(folder, temporary, file.name)
+        else:
+            self._swap(folder, temporary, before)
         os.close(fd)
         self._temporary = None
         os.fsync(folder)
         with contextlib.suppress(OSError):  # published: a missing copy does not undo that
             copies.add_version(file.folder, file.stem, data)
+
+    def _swap(self, folder: int, temporary: str, before: bytes) -> None:
+        """Take the place of the file. Who saved since the last look gets it back."""
+        name = self._file.name
+        if not safe_files.exchange(folder, temporary, name):
+            if self._file.bytes_now(folder) != before:
+                raise self._moved()
+            os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+            return
+        try:
+            is_same = safe_files.read_at(folder, temporary)[0] == before
+        except (OSError, UnfitFileError):
+            is_same = False
+        if not is_same:
+            safe_files.exchange(folder, temporary, name)
+            raise self._moved()
+        with contextlib.suppress(OSError):  # a leftover that the next start removes
+            os.unlink(temporary, dir_fd=folder)
 
     def discard(self) -> None:
         """Remove what was prepared. Never raises."""

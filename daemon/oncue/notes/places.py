@@ -194,7 +194,12 @@ def write_beside(folder: int, stem: str, data: bytes) -> tuple[str, int]:
 def tidy(folder: NotesFolder) -> int:
     """Remove temporary files whose writers are gone; how many. Never raises."""
     removed = 0
-    with contextlib.suppress(OSError), folder.opened() as opened:
+    # Not while somebody publishes: for a moment the old file lies under the temporary name.
+    with (
+        contextlib.suppress(OSError),
+        folder.opened() as opened,
+        safe_files.exclusively(opened, deadline_s=0.0),
+    ):
         removed += _tidied(opened)
         for stem in _names(opened, VERSIONS):
             with contextlib.suppress(OSError), folder.opened(VERSIONS, stem) as versions:

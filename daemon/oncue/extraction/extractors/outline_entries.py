@@ -13,10 +13,12 @@ from typing import Generic, Protocol, TypeVar
 from attrs import define, field
 
 from oncue.extraction.extractors.outline_text import ARROW, cut
+from oncue.text import tokens
 
 MAX_LINE = 4_000
 """Characters: no entry of ours is longer."""
 MAX_LEVEL = 2
+LINE_END = tokens.weight("\n")
 CODE = r"(?P<ticks>`+) ?(?P<subject>.+?) ?(?P=ticks)(?!`)"
 
 
@@ -116,29 +118,23 @@ class Entries(Generic[E]):
                 return
             self._items.pop()
 
-    def body(self, fits: Callable[[str], bool]) -> str:
-        """The section's text. Where it does not fit, the oldest entries are written shorter, as
-        many as it takes; what is still too long is for whoever keeps the budgets."""
-        text = self._text(0, 0)
+    def body(self, max_weight: int) -> str:
+        """The section's text. Where it is heavier (`tokens.weight`), the oldest entries are
+        written shorter, as many as it takes; what is still too long is for whoever keeps the
+        budgets."""
+        parts = ["\n".join(item.lines(0)) for item in self._items]
+        weights = [tokens.weight(part) + LINE_END for part in parts]
+        excess = sum(weights) - max_weight
         for level in range(1, MAX_LEVEL + 1):
-            if fits(text):
-                return text
-            low, high = 0, len(self._items)
-            while low < high:
-                middle = (low + high) // 2
-                if fits(self._text(level, middle)):
-                    high = middle
-                else:
-                    low = middle + 1
-            text = self._text(level, low)
-        return text
-
-    def _text(self, level: int, many: int) -> str:
-        """With the oldest `many` entries at a level and the others at the one before."""
-        lines: list[str] = []
-        for number, item in enumerate(self._items):
-            lines += item.lines(level if number < many else max(level - 1, 0))
-        return "\n".join(lines).strip("\n")
+            for number, item in enumerate(self._items):
+                if excess <= 0:
+                    break
+                if item.entry is not None:
+                    parts[number] = "\n".join(item.lines(level))
+                    weight = tokens.weight(parts[number]) + LINE_END
+                    excess += weight - weights[number]
+                    weights[number] = weight
+        return "\n".join(parts).strip("\n")
 
 
 # --- kinds of entries ------------------------------------------------------------------------
@@ -241,7 +237,7 @@ class File:
 
 OPEN = "not mended so far"
 _PROBLEM = re.compile(
-    rf"- {CODE}(?: (?P<times>\d+)×)? (?P<what>failed|was refused by the user)(?:: (?P<error>.*))?"
+    rf"- (?:\[(?P<turn>[0-9a-z]{{5}})\] )?{CODE}(?: (?P<times>\d+)×)? failed(?:: (?P<error>.*))?"
 )
 
 

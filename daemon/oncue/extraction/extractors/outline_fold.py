@@ -45,7 +45,6 @@ from oncue.extraction.extractors.outline_tools import (
     repeats,
 )
 from oncue.notes_ports import Extracted, NoteBudgets, NotesView, SectionEdit
-from oncue.text import tokens
 from oncue_protocol import Message, ToolResult
 
 # Tokens of the parts of an entry: enough to know what is meant; a turn comes to 150 or so in all.
@@ -118,6 +117,7 @@ class Fold:
         self._unexplained: list[str] = []
         """Problems of which the agent has not spoken yet."""
         self._last_id: str | None = None
+        self._paths: dict[str, str] = {}
 
     def _body(self, title: str) -> str:
         return self._bodies.get(title, "")
@@ -291,7 +291,10 @@ class Fold:
         )
 
     def _shown(self, path: str) -> str:
-        return clip(relative(path, self._folder), 60)
+        shown = self._paths.get(path)
+        if shown is None:
+            shown = self._paths[path] = clip(relative(path, self._folder), 60)
+        return shown
 
     def _take_facts(self, text: str, *, is_command: bool) -> None:
         for kind, name in facts(text[:4_000], is_command=is_command):
@@ -306,17 +309,18 @@ class Fold:
         """What the messages come to; the explicit no-op where they bring nothing new."""
         if self._last_id is None:
             return Extracted((), nothing_to_add=True)
+        room = int(self._budgets.max_section_tokens * FITS * 1_000)
         bodies = {
             "Title": self._title,
-            "Task": self._task.body(self._fits),
-            "Files": self._files.body(self._fits),
-            "Commands": self._commands.body(self._fits),
-            "Problems": self._problems.body(self._fits),
-            "System": self._facts.body(self._fits),
-            "Lessons": self._lessons.body(self._fits),
-            "Results": self._results.body(self._fits),
+            "Task": self._task.body(room),
+            "Files": self._files.body(room),
+            "Commands": self._commands.body(room),
+            "Problems": self._problems.body(room),
+            "System": self._facts.body(room),
+            "Lessons": self._lessons.body(room),
+            "Results": self._results.body(room),
         }
-        log = self._log.body(self._fits)
+        log = self._log.body(room)
         edits = [
             SectionEdit(title, body)
             for title, body in bodies.items()
@@ -331,9 +335,6 @@ class Fold:
             through = f"<!-- outline through {short(self._last_id, 10)} -->"
             edits.append(SectionEdit("Log", f"{log}\n{through}" if log else through))
         return Extracted(tuple(edits))
-
-    def _fits(self, text: str) -> bool:
-        return tokens.weight(text) <= self._budgets.max_section_tokens * FITS * 1_000
 
     def _now_body(self) -> str:
         turns = [turn.key for turn in self._log][-RECENT_TURNS:]

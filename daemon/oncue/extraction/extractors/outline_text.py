@@ -11,6 +11,7 @@ from oncue.text import secrets, tokens
 
 ARROW = " → "
 """Between the parts of an entry; no part holds it."""
+HEAVIEST_ASCII, HEAVIEST = (tokens.weight(c) for c in ("0", "\U000e0041"))
 MAX_SECRET_SPAN = 2_000
 """Characters of a text that may be shown: searched for secrets before it is cut."""
 
@@ -44,6 +45,9 @@ def clip(text: str, max_tokens: int) -> str:
 def cut(line: str, max_tokens: int) -> str:
     """As `clip`, for what is safe and on one line already. Cutting again changes nothing."""
     room = max_tokens * 1_000
+    # No character weighs more: most lines need not be weighed at all.
+    if len(line) * (HEAVIEST_ASCII if line.isascii() else HEAVIEST) <= room:
+        return line
     if tokens.weight(line) <= room:
         return line
     line = line.removesuffix("…")[: max_tokens * 8]
