@@ -160,6 +160,30 @@ def test_I20_a_save_in_the_very_last_moment_is_not_overwritten(
     assert not [p for p in all_files(tmp_path) if p.name.startswith(safe_files.TEMPORARY)]
 
 
+def test_I20_two_saves_in_the_very_last_moment_are_both_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = notes_file(tmp_path)
+    write(file, Now="n", Log="- a")
+    prepared = file.prepare(edits(Now="n2"), file.read(BUDGETS), BUDGETS)
+    real, swapped = safe_files.exchange, 0
+
+    def save_before(folder: int, one: str, other: str) -> bool:
+        nonlocal swapped
+        swapped += 1
+        save(file, stored(file) + f"saved {swapped}\n")
+        return real(folder, one, other)
+
+    monkeypatch.setattr(safe_files, "exchange", save_before)
+    with pytest.raises(NotesMovedError):
+        prepared.publish()
+    prepared.discard()
+    assert swapped == 2
+    assert stored(file).endswith("saved 1\n")
+    (copy,) = Path(file.folder.path).glob("*.conflict-*.md")
+    assert copy.read_text().endswith("saved 2\n")
+
+
 def test_I20_a_file_that_appears_in_the_last_moment_is_not_overwritten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -264,10 +264,20 @@ class PreparedNotes:
         except (OSError, UnfitFileError):
             is_same = False
         if not is_same:
-            safe_files.exchange(folder, temporary, name)
+            self._swap_back(folder, temporary)
             raise self._moved()
         with contextlib.suppress(OSError):  # a leftover that the next start removes
             os.unlink(temporary, dir_fd=folder)
+
+    def _swap_back(self, folder: int, temporary: str) -> None:
+        """Give the file back to whoever saved it a moment ago. Who saved again upon ours in
+        between had not seen that: this save is kept beside."""
+        with contextlib.suppress(FileNotFoundError):
+            safe_files.exchange(folder, temporary, self._file.name)
+        with contextlib.suppress(OSError, UnfitFileError):
+            over = safe_files.read_at(folder, temporary)[0]
+            if over != self._data:
+                copies.add_conflict(folder, self._file.stem, _harmless(over))
 
     def discard(self) -> None:
         """Remove what was prepared. Never raises."""
