@@ -6,8 +6,9 @@ from typing import Any
 
 import trio
 
+from oncue.extraction.ports import Tools
 from oncue.ports import Finder
-from oncue.session import Session
+from oncue.session import Session, no_endpoint
 from oncue.sessions import Sessions
 from oncue.settings import ConnectionSettings, ModelChoice, RecallSettings
 from oncue_protocol import (
@@ -18,6 +19,7 @@ from oncue_protocol import (
     RecallStartParams,
     RecallStartResult,
     SessionOpenParams,
+    StoreUnavailable,
 )
 from recall_doubles import NOW, ScriptedFinder, hits
 
@@ -76,11 +78,16 @@ class Desk:
             wall=lambda: self.now,
             defaults=OPEN_SETTINGS,
             open_finder=self._open,
+            open_tools=self._no_tools,
+            endpoint=no_endpoint,
             on_close=self.closed.append,
         )
 
     async def _open(self, session: Session) -> Finder:
         return self.finder
+
+    async def _no_tools(self, session: Session) -> Tools:
+        raise StoreUnavailable("there are no notes in these tests", reason="none")
 
     def open(self, client: FakeClient, session_id: str = "s", **members: Any) -> Session:
         """`session/open`."""

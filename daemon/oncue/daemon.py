@@ -28,9 +28,10 @@ from oncue_protocol import DaemonStatusResult, Health, MemoryDidChangeParams, co
 from oncue_protocol.base import PROTOCOL_VERSION
 
 if TYPE_CHECKING:
+    from oncue.extraction.ports import Tools
     from oncue.memory.indexer import Changes
     from oncue.memory.roots import Root
-    from oncue.ports import Finder
+    from oncue.ports import Finder, Generator
     from oncue.services import Services
 
 log = get_logger("oncue.daemon")
@@ -154,11 +155,23 @@ class Daemon:
         # first recall/start must not pay for that (R1).
         converter.prepare(WARMED)
         return services.build(
-            self.folders, self.settings.memory, self.nursery, self._memory_changed
+            self.folders, self.settings, os.environ, self.nursery, self._memory_changed
         )
 
     async def _finder_of(self, session: Session) -> Finder:
         return await (await self.services()).memories.finder_of(session)
+
+    async def _tools_of(self, session: Session) -> Tools:
+        return await (await self.services()).notebooks.tools_of(session)
+
+    def _endpoint(self, session: Session) -> Generator | None:
+        """The user's model endpoint, where it may be told of this session's workspaces."""
+        if self._services is None:
+            return None
+        endpoint = self._services.endpoint
+        if not endpoint.usable or not endpoint.may_leave(session.workspace_paths):
+            return None
+        return endpoint
 
     def _session_closed(self, session_id: str) -> None:
         if self._services is not None:
@@ -182,7 +195,11 @@ class Daemon:
         return Health(state="degraded", reason=f"not readable as memories: {shown}{more}")
 
     def _model_health(self) -> Health:
-        """Whether any connection lends a model."""
+        """The model of the first connection that uses one."""
+        if self._services is not None and any(
+            peer.settings.model.provider == "http" for peer in self.peers.values()
+        ):
+            return self._services.endpoint.health()
         for peer in self.peers.values():
             if peer.options.model_provider and peer.settings.model.provider == "client":
                 return Health(state="ok", reason="lent by a client")
@@ -223,6 +240,8 @@ class Daemon:
             wall=time.time,
             defaults=self.settings.connection,
             open_finder=self._finder_of,
+            open_tools=self._tools_of,
+            endpoint=self._endpoint,
             on_close=self._session_closed,
         )
         nursery.start_soon(self._signals)

@@ -72,12 +72,15 @@ def _apply(session: Session, event: Event, live: bool) -> None:
                 context_tokens=event.context_tokens,
             )
         )
+    elif isinstance(event, Reset) and not live:
+        session.forget(event.reason)
     elif not live:
         return
     elif isinstance(event, TurnEnded):
-        session.turn_ended(
-            TurnDidEndParams(session_id=session.id, turn_id=event.turn_id, reason=event.reason)
-        )
+        # An end that only the next prompt implies comes too late: that prompt's recall is live. One
+        # that the file says in so many words (Esc) ends whatever is: hooks name turns otherwise.
+        if not event.implied:
+            session.turn_ended(TurnDidEndParams(session_id=session.id, reason=event.reason))
     elif isinstance(event, WillCompact):
         session.will_compact()
     elif isinstance(event, Reset):

@@ -27,6 +27,7 @@ class Memories:
         """The library of a session; notes the canonical id of its workspace."""
         library = await self.open(session.workspaces)
         session.workspace_key = library.workspace_key
+        session.workspace_paths = library.workspace_paths
         return library
 
     async def key_of(self, workspace: str) -> str | None:

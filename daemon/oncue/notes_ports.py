@@ -127,6 +127,9 @@ class Notes(Protocol):
     def read(self, budgets: NoteBudgets) -> NotesView:
         """The notes now."""
 
+    def archive(self) -> None:
+        """Put the notes away, readable but no longer the session's: it was cleared (X8)."""
+
     def prepare(
         self, edits: Sequence[SectionEdit], base: NotesView, budgets: NoteBudgets
     ) -> Prepared:

@@ -6,7 +6,8 @@ Loaded in a worker thread when the first session opens, never before `initialize
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 
 import trio
 from attrs import frozen
@@ -18,7 +19,9 @@ from oncue.memories import Memories
 from oncue.memory.indexer import Changes
 from oncue.memory.libraries import Libraries
 from oncue.memory.roots import Root
-from oncue.settings import MemorySettings
+from oncue.models.http import HttpGenerator
+from oncue.notebooks import Notebooks
+from oncue.settings import DaemonSettings
 from oncue.store.sqlite import Store
 
 
@@ -30,11 +33,14 @@ class Services:
     libraries: Libraries
     memories: Memories
     followers: Followers
+    notebooks: Notebooks
+    endpoint: HttpGenerator
 
 
 def build(
     folders: Folders,
-    settings: MemorySettings,
+    settings: DaemonSettings,
+    environment: Mapping[str, str],
     nursery: trio.Nursery,
     on_change: Callable[[Root, Changes], None],
 ) -> Services:
@@ -42,6 +48,16 @@ def build(
     store = Store(folders.state)
     analyst = RankAnalyst()
     libraries = Libraries(
-        folders.data, store, analyst, trash_days=settings.trash_days, on_change=on_change
+        folders.data, store, analyst, trash_days=settings.memory.trash_days, on_change=on_change
     )
-    return Services(store, libraries, Memories(libraries, analyst), Followers(nursery))
+    memories = Memories(libraries, analyst)
+    notebooks = Notebooks(
+        config=folders.config,
+        data=folders.data,
+        state=folders.state,
+        memories=memories,
+        retention_days=settings.memory.notes_retention_days,
+        wall=time.time,
+    )
+    endpoint = HttpGenerator(settings.endpoint, environment)
+    return Services(store, libraries, memories, Followers(nursery), notebooks, endpoint)

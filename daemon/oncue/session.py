@@ -13,6 +13,9 @@ from typing import Any, Literal, Protocol
 import trio
 from attrs import evolve
 
+from oncue.extraction.events import Decided, ExtractionEvent, RunEnded, RunStarted
+from oncue.extraction.keeper import Keeper
+from oncue.extraction.ports import Tools
 from oncue.models.client import ClientGenerator
 from oncue.ports import Finder, Found, Generator, Query, Wall
 from oncue.recall.events import Delivered, Ended, FastReady, RecallEvent, Settled, Started
@@ -24,6 +27,9 @@ from oncue.times import rfc3339
 from oncue.transcript.state import Applied, Resync, Transcript
 from oncue_protocol import (
     MAIN_LANE,
+    MemoryExtractionEndedParams,
+    MemoryExtractParams,
+    NotesStatus,
     OncueOptions,
     RecallEndedParams,
     RecallSettledParams,
@@ -39,6 +45,7 @@ from oncue_protocol import (
     TurnDidEndParams,
 )
 from oncue_protocol.sessions import Lifetime, Role
+from oncue_protocol.transcript import ResetReason
 
 MAX_TRANSCRIPT_LANES = 256
 """Lanes whose messages are kept in sync: subagents of a day; the one unused longest makes room."""
@@ -59,6 +66,11 @@ class Client(Protocol):
     def wants(self, notification: str) -> bool: ...
 
     async def request(self, method: str, params: Any, deadline_s: float) -> Any: ...
+
+
+def no_endpoint(_: Session) -> Generator | None:
+    """Where the user has configured no model endpoint."""
+    return None
 
 
 class LateFinder:
@@ -88,12 +100,21 @@ class Session:
         nursery: trio.Nursery,
         wall: Wall,
         settings: ConnectionSettings,
+        tools: Callable[[], Awaitable[Tools]],
+        endpoint: Callable[[Session], Generator | None] = no_endpoint,
     ) -> None:
         self.id = session_id
         self.workspaces = workspaces
         """As the client names them; the first is the one written to."""
         self.workspace_key: str | None = None
         """Canonical id of the first one, once it is known."""
+        self.workspace_paths: tuple[str, ...] = ()
+        """Real paths of all of them, once they are known: what an endpoint may be told of."""
+        self.notes_path: str | None = None
+        """Where its notes are, once that is known; None in a private session."""
+        self._notes_revision: str | None = None
+        self._endpoint = endpoint
+        self._progress: dict[str, list[tuple[Client, int | str]]] = {}
         self.lifetime: Lifetime = lifetime
         self.private = private
         self.title = title
@@ -108,16 +129,28 @@ class Session:
         self._settings = settings
         self._drivers: dict[int, Client] = {}
         self._observers: dict[int, Client] = {}
-        self._transcripts: dict[str, Transcript] = {MAIN_LANE: Transcript()}
+        self.transcript = Transcript(keeps_unsummarised=not private and settings.extraction.enabled)
+        """The main lane's: what notes are made of."""
+        self._transcripts: dict[str, Transcript] = {MAIN_LANE: self.transcript}
         self._turns: dict[str, str | None] = {}
         self.recalls = Recalls(
             session_id=session_id,
             nursery=nursery,
             finder=finder,
-            generator=self._generator,
+            generator=self.generator,
             limits=lambda: self.settings.recall,
             wall=wall,
             on_event=self._on_recall_event,
+        )
+        self.keeper = Keeper(
+            session_id=session_id,
+            conversation=self.transcript,
+            nursery=nursery,
+            opened=tools,
+            settings=lambda: self.settings.extraction,
+            private=private,
+            on_event=self._on_extraction_event,
+            archive=lambda opened: opened.notes.archive(),
         )
         self._note("sessionOpened")
 
@@ -153,6 +186,7 @@ class Session:
         self._drivers.pop(client.id, None)
         self._drivers[client.id] = client
         self._settings = client.settings
+        self.transcript.keeps_unsummarised = not self.private and self.settings.extraction.enabled
 
     def leave(self, client: Client) -> bool:
         """A connection has ended. True: with it this session ends, because its driver has left, or
@@ -202,16 +236,23 @@ class Session:
         outcome = transcript.append(params.messages, params.after_message_id)
         if isinstance(outcome, Applied) and outcome.last_message_id is not None:
             self.recalls.message_seen(params.lane, outcome.last_message_id)
+            if params.lane == MAIN_LANE:
+                self.keeper.appended()
         return outcome
 
     def did_reset(self, params: TranscriptDidResetParams) -> None:
         """`transcript/didReset`: ids are forgotten, recalls end."""
         self.touch()
-        for transcript in self._transcripts.values():
-            transcript.reset()
+        self.forget(params.reason)
         self._turns.clear()
         self.recalls.did_reset()
         self._note("transcriptReset", reason=params.reason)
+
+    def forget(self, reason: ResetReason) -> None:
+        """Ids seen before are forgotten; recalls go on."""
+        for transcript in self._transcripts.values():
+            transcript.reset(rewound=reason == "rewound")
+        self.keeper.did_reset(reason)
 
     def will_compact(self) -> None:
         """`transcript/willCompact`: no delivery until it is done."""
@@ -227,6 +268,7 @@ class Session:
         self.recalls.did_compact(
             lambda message_id: any(t.is_in_context(message_id) for t in self._transcripts.values())
         )
+        self.keeper.did_compact()
         self._note("compactionEnded")
 
     def turn_ended(self, params: TurnDidEndParams) -> None:
@@ -239,6 +281,8 @@ class Session:
             "turnEnded", lane=params.lane, turn_id=params.turn_id or live, reason=params.reason
         )
         self.recalls.turn_ended(params.lane, params.turn_id, params.reason)
+        if params.lane == MAIN_LANE:
+            self.keeper.turn_ended()
 
     # ---- recall ----------------------------------------------------------------------------
 
@@ -256,6 +300,8 @@ class Session:
             return
         self.is_open = False
         self.recalls.close(reason)
+        self.keeper.close(reason)
+        self.transcript.keeps_unsummarised = False  # a closed session keeps its tail alone
         self._turns.clear()
         self._note("sessionClosed", reason=reason)
         self._drivers.clear()
@@ -268,6 +314,7 @@ class Session:
         if not self.is_open:
             self.is_open = True
             self.recalls.reopen()
+            self.keeper.reopen()
             self._note("sessionOpened", reason="resumed")
         self.touch()
 
@@ -279,12 +326,23 @@ class Session:
         return self._transcripts[MAIN_LANE].last_message_id
 
     def status(self) -> SessionStatusResult:
-        """`session/status`. Extraction and notes are absent: this daemon writes none yet."""
+        """`session/status`."""
+        lag = self.keeper.lag
+        notes = None
+        if self.notes_path is not None:
+            notes = NotesStatus(
+                path=self.notes_path,
+                revision=self._notes_revision,
+                lag_messages=lag.messages,
+                lag_tokens=lag.tokens,
+            )
         return SessionStatusResult(
             session_id=self.id,
             workspace=self.workspaces[0] if self.workspaces else None,
             turn_id=self._turns.get(MAIN_LANE),
             recall=self.recalls.live(),
+            extraction=self.keeper.status(),
+            notes=notes,
         )
 
     def summary(self, client: Client) -> SessionSummary:
@@ -301,6 +359,7 @@ class Session:
             observers=len(self._observers),
             opened=rfc3339(self.opened),
             last_active=rfc3339(self.last_active),
+            notes_path=self.notes_path,
         )
 
     # ---- inside ----------------------------------------------------------------------------
@@ -323,9 +382,14 @@ class Session:
             del self._turns[next(iter(self._turns))]
         if not known:
             self._note("turnStarted", lane=lane, turn_id=turn_id)
+            if lane == MAIN_LANE:
+                self.keeper.turn_started()
 
-    def _generator(self) -> Generator | None:
-        """The model of the newest driver that lends one and wants it used."""
+    def generator(self) -> Generator | None:
+        """The model that is used now: the user's endpoint, or the one that the newest driver
+        lends."""
+        if self.settings.model.provider == "http":
+            return self._endpoint(self)
         if self.settings.model.provider != "client":
             return None
         for client in reversed(self._drivers.values()):
@@ -340,6 +404,56 @@ class Session:
         for client in (*self._drivers.values(), *self._observers.values()):
             if client.wants(method):
                 client.notify(method, params)
+
+    def notes_seen(self, path: str | None, revision: str | None) -> None:
+        """Where the notes are, and their revision as somebody has just read it."""
+        self.notes_path = path
+        self._notes_revision = revision
+
+    def report_progress(self, client: Client, params: MemoryExtractParams, run_id: str) -> None:
+        """Report a run under the client's work done token, from now to its end."""
+        token = params.work_done_token
+        if token is None:
+            return
+        begun = {"kind": "begin", "title": "oncue: session notes", "cancellable": False}
+        client.notify("$/progress", {"token": token, "value": begun})
+        self._progress.setdefault(run_id, []).append((client, token))
+
+    def _on_extraction_event(self, event: ExtractionEvent) -> None:
+        """Into the timeline, to who asked, and to who follows the run's progress."""
+        if isinstance(event, Decided):
+            self._note(
+                "extractionDecided",
+                decision=event.decision,
+                reason=event.reason,
+                run_id=event.run_id,
+            )
+        elif isinstance(event, RunStarted):
+            self._note("runStarted", run_id=event.run_id, reason=event.reason)
+        elif isinstance(event, RunEnded):
+            if event.notes_revision is not None:
+                self._notes_revision = event.notes_revision
+            self._note(
+                "runEnded",
+                run_id=event.run_id,
+                outcome=event.outcome,
+                reason=event.reason,
+                since_start_ms=event.duration_ms,
+            )
+            self._tell(
+                "memory/extractionEnded",
+                MemoryExtractionEndedParams(
+                    session_id=self.id,
+                    run_id=event.run_id,
+                    outcome=event.outcome,
+                    notes_revision=event.notes_revision,
+                    conflict_path=event.conflict_path,
+                    reason=event.reason,
+                ),
+            )
+            for client, token in self._progress.pop(event.run_id, ()):
+                ended = {"kind": "end", "message": event.reason or event.outcome}
+                client.notify("$/progress", {"token": token, "value": ended})
 
     def _on_recall_event(self, event: RecallEvent) -> None:
         """Into the timeline and to who asked. Speculative recalls, one a keystroke, stay out of

@@ -9,7 +9,8 @@ import trio
 from structlog import get_logger
 
 from oncue import proc
-from oncue.ports import Finder, Wall
+from oncue.extraction.ports import Tools
+from oncue.ports import Finder, Generator, Wall
 from oncue.session import Client, LateFinder, Session
 from oncue.settings import ConnectionSettings
 from oncue_protocol import LimitExceeded, SessionNotFound, SessionOpenParams
@@ -26,6 +27,7 @@ SWEEP_S = 5.0
 """How often owners and idleness of detached sessions are looked at (parent death: 5 s)."""
 
 OpenFinder = Callable[[Session], Awaitable[Finder]]
+OpenTools = Callable[[Session], Awaitable[Tools]]
 
 
 class Sessions:
@@ -38,12 +40,16 @@ class Sessions:
         wall: Wall,
         defaults: ConnectionSettings,
         open_finder: OpenFinder,
+        open_tools: OpenTools,
+        endpoint: Callable[[Session], Generator | None],
         on_close: Callable[[str], None],
     ) -> None:
         self._nursery = nursery
         self._wall = wall
         self._defaults = defaults
         self._open_finder = open_finder
+        self._open_tools = open_tools
+        self._endpoint = endpoint
         self._on_close = on_close
         self._open: dict[str, Session] = {}
         self._closed: dict[str, Session] = {}
@@ -164,6 +170,9 @@ class Sessions:
         async def opened() -> Finder:
             return await self._open_finder(session)
 
+        async def tools() -> Tools:
+            return await self._open_tools(session)
+
         session = Session(
             session_id=session_id,
             workspaces=workspaces,
@@ -174,6 +183,8 @@ class Sessions:
             nursery=self._nursery,
             wall=self._wall,
             settings=self._defaults,
+            tools=tools,
+            endpoint=self._endpoint,
         )
         return session
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import structlog
@@ -58,13 +58,13 @@ class Libraries:
         workspaces in `also` are read, never written. Reads no memory file and waits for none; asks
         for a refresh in the background."""
         found, untrusted = await trio.to_thread.run_sync(_resolve, workspace, self.data)
-        others: dict[str, None] = {}
+        others: dict[str, str] = {}
         for folder in also:
             other, brought = await trio.to_thread.run_sync(_resolve, folder, self.data)
             untrusted += tuple(path for path in brought if path not in untrusted)
             if other.key is not None and other.key != found.key:
-                others[other.key] = None
-        library = self._library(found, untrusted, tuple(others))
+                others[other.key] = other.path or ""
+        library = self._library(found, untrusted, others)
         library.refresh_soon()
         return library
 
@@ -106,7 +106,7 @@ class Libraries:
             self._wake.set()
 
     def _library(
-        self, workspace: Workspace, untrusted: tuple[str, ...], others: tuple[str, ...]
+        self, workspace: Workspace, untrusted: tuple[str, ...], others: Mapping[str, str]
     ) -> Library:
         name = "\0".join((workspace.key or f"\0{workspace.why_none}", *others))
         library = self._libraries.pop(name, None)
@@ -123,6 +123,7 @@ class Libraries:
                 self.wall,
                 untrusted,
                 self.want,
+                tuple(path for path in (workspace.path, *others.values()) if path),
             )
         self._libraries[name] = library
         while len(self._libraries) > MAX_LIBRARIES:

@@ -81,6 +81,8 @@ class Library:
     """Memory folders that the workspace brings along: seen, never read (M3, D75)."""
     on_use: Callable[[RootIndex], None] = lambda _: None
     """Asks for a refresh in the background."""
+    workspace_paths: tuple[str, ...] = ()
+    """Real paths of the workspace and of those that are only read."""
     _workspace_noted: bool = field(default=False, init=False)
 
     # --- what a session says of it ------------------------------------------------------------

@@ -108,6 +108,18 @@ class NotesFile:
         prepared.write(_older_text(within.removed))
         return prepared
 
+    def archive(self) -> None:
+        """Put the notes away as their newest version: the conversation was cleared (X8). Raises
+        OSError; then they are still in place."""
+        data = self._found().data
+        if data is None:
+            return
+        copies.add_version(self.folder, self._stem, data)
+        with self.folder.opened() as folder, safe_files.exclusively(folder):
+            if self.bytes_now(folder) == data:  # else somebody has saved it meanwhile: it stays
+                os.unlink(self._name, dir_fd=folder)
+                os.fsync(folder)
+
     def purge(self) -> tuple[str, ...]:
         """Remove every copy of these notes; absolute paths of what was removed. Raises OSError."""
         return places.remove(self.folder, self._stem)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from oncue.wire.handlers import lifecycle, memory, recall, sessions, transcript
+from oncue.wire.handlers import lifecycle, memory, notes, recall, sessions, transcript
 
 HANDLERS: Final[dict[str, Callable[..., Any]]] = {
     **lifecycle.HANDLERS,
@@ -17,4 +17,5 @@ HANDLERS: Final[dict[str, Callable[..., Any]]] = {
     **transcript.HANDLERS,
     **recall.HANDLERS,
     **memory.HANDLERS,
+    **notes.HANDLERS,
 }

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from oncue.session import Session
 from oncue.wire.peer import Peer
 from oncue_protocol import (
+    MemoryWaitParams,
     SessionCloseParams,
     SessionListParams,
     SessionListResult,
@@ -17,6 +19,7 @@ from oncue_protocol import (
     SessionStatusResult,
     SessionTimelineParams,
     SessionTimelineResult,
+    StoreUnavailable,
 )
 
 
@@ -29,22 +32,39 @@ def session_open(peer: Peer, params: SessionOpenParams) -> Awaitable[SessionOpen
 
 
 async def _opened(peer: Peer, session: Session, resumed: bool) -> SessionOpenResult:
-    library = await (await peer.daemon.services()).memories.of(session)
+    services = await peer.daemon.services()
+    library = await services.memories.of(session)
+    if not session.private:
+        notes = await services.notebooks.notes_of(session)
+        session.notes_seen(notes.path, None)
+        with contextlib.suppress(StoreUnavailable):  # the next run says what is the matter
+            await session.keeper.load()
     return SessionOpenResult(
         session_id=session.id,
         resumed=resumed,
         last_message_id=session.last_message_id,
         workspace_key=library.workspace_key,
+        notes_path=session.notes_path,
         memory_roots=library.memory_roots,
         untrusted_roots=library.untrusted_roots,
     )
 
 
-def session_close(peer: Peer, params: SessionCloseParams) -> None:
-    """End its recalls; `waitMs` is for an extraction, and there is none to wait for."""
+def session_close(peer: Peer, params: SessionCloseParams) -> Awaitable[None] | None:
+    """End its recalls; with `waitMs`, first wait so long for a running extraction."""
     session = peer.daemon.sessions.get(params.session_id)
     session.require_driver(peer)
+    if params.wait_ms > 0:
+        return _close_later(peer, session, params)
     peer.daemon.sessions.close(params.session_id)
+    return None
+
+
+async def _close_later(peer: Peer, session: Session, params: SessionCloseParams) -> None:
+    waiting = MemoryWaitParams(session_id=session.id, wait_ms=params.wait_ms)
+    await session.keeper.wait(waiting)
+    if session.is_open:
+        peer.daemon.sessions.close(params.session_id)
 
 
 async def session_list(peer: Peer, params: SessionListParams) -> SessionListResult:
