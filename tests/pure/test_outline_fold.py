@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import attrs
@@ -21,7 +22,6 @@ from outline_sessions import CHINESE, GERMAN, Talk, chinese, german
 from oncue.extraction.extractors.outline_entries import Command, File, Lesson, Problem, Said, Turn
 from oncue.extraction.extractors.outline_fold import Fold
 from oncue.notes import document
-from oncue.notes.compaction import safe_cuts
 from oncue.notes.document import parse
 from oncue.notes.template import parse_template
 from oncue.notes_ports import NoteBudgets
@@ -29,6 +29,31 @@ from oncue.text.secrets import find
 from oncue_protocol import Message, ToolCall, ToolResult
 
 TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+
+
+def safe_cuts(messages: Sequence[Message]) -> list[int]:
+    """Indexes before which the conversation can be cut: no result loses its call, and no call
+    its result."""
+    called: dict[str, int] = {}
+    joined = [0] * (len(messages) + 1)
+    for number, message in enumerate(messages):
+        for call in message.tool_calls:
+            called.setdefault(call.id, number)
+        for result in message.tool_results:
+            first = called.get(result.call_id)
+            if first is not None:
+                joined[first + 1] += 1
+                joined[number + 1] -= 1
+    answered = {result.call_id for message in messages for result in message.tool_results}
+    for call_id, number in called.items():
+        if call_id not in answered:  # still running: its result is to come
+            joined[number + 1] += 1
+    cuts, depth = [], 0
+    for number, change in enumerate(joined):
+        depth += change
+        if depth == 0:
+            cuts.append(number)
+    return cuts
 
 
 def test_outline_notes_are_worth_more_than_the_last_messages() -> None:
