@@ -28,7 +28,6 @@ from oncue.transcript.state import Applied, Resync, Transcript
 from oncue_protocol import (
     MAIN_LANE,
     MemoryExtractionEndedParams,
-    MemoryExtractParams,
     NotesStatus,
     OncueOptions,
     RecallEndedParams,
@@ -410,14 +409,16 @@ class Session:
         self.notes_path = path
         self._notes_revision = revision
 
-    def report_progress(self, client: Client, params: MemoryExtractParams, run_id: str) -> None:
-        """Report a run under the client's work done token, from now to its end."""
-        token = params.work_done_token
-        if token is None:
+    def report_progress(self, client: Client, token: int | str) -> None:
+        """Report the run that goes on under the client's work done token, from now to its end; one
+        that is armed from its start."""
+        run_id = self.keeper.run_id
+        if run_id is None:
             return
-        begun = {"kind": "begin", "title": "oncue: session notes", "cancellable": False}
-        client.notify("$/progress", {"token": token, "value": begun})
-        self._progress.setdefault(run_id, []).append((client, token))
+        reported = self._progress.setdefault(run_id, [])
+        reported.append((client, token))
+        if self.keeper.is_running:
+            _begin_progress(client, token)
 
     def _on_extraction_event(self, event: ExtractionEvent) -> None:
         """Into the timeline, to who asked, and to who follows the run's progress."""
@@ -430,6 +431,11 @@ class Session:
             )
         elif isinstance(event, RunStarted):
             self._note("runStarted", run_id=event.run_id, reason=event.reason)
+            # Whoever is here already asked while it was armed; what was dropped armed has no end.
+            followed = self._progress.get(event.run_id, [])
+            self._progress = {event.run_id: followed}
+            for client, token in followed:
+                _begin_progress(client, token)
         elif isinstance(event, RunEnded):
             if event.notes_revision is not None:
                 self._notes_revision = event.notes_revision
@@ -525,3 +531,8 @@ class Session:
             documents=event.documents,
             latency_ms=event.latency_ms,
         )
+
+
+def _begin_progress(client: Client, token: int | str) -> None:
+    begun = {"kind": "begin", "title": "oncue: session notes", "cancellable": False}
+    client.notify("$/progress", {"token": token, "value": begun})

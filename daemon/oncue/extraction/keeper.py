@@ -229,6 +229,16 @@ class Keeper:
         )
 
     @property
+    def run_id(self) -> str | None:
+        """Of the run that goes on or is armed."""
+        return self._machine.run_id
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a run goes on."""
+        return self._machine.state == "running"
+
+    @property
     def processed_through(self) -> str | None:
         """Last message that a run worked on (X9)."""
         return self._conversation.summarised_through

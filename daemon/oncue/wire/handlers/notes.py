@@ -140,9 +140,8 @@ def _unavailable(path: str, error: OSError) -> StoreUnavailable:
 
 
 def _follow_progress(session: Session, peer: Peer, params: MemoryExtractParams) -> None:
-    run_id = session.keeper.status().run_id
-    if run_id is not None:
-        session.report_progress(peer, params, run_id)
+    if params.work_done_token is not None:
+        session.report_progress(peer, params.work_done_token)
 
 
 def _driven(peer: Peer, session_id: str) -> Session:
