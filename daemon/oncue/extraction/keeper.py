@@ -35,7 +35,7 @@ from oncue.extraction.run import Result, Task, in_thread, perform
 from oncue.extraction.waits import Waits
 from oncue.notes_ports import NoteBudgets
 from oncue.settings import ExtractionSettings
-from oncue.store.cursors import Cursor
+from oncue.store.leases import Cursor
 from oncue_protocol import (
     ExtractionStatus,
     ExtractionThresholds,

@@ -12,8 +12,7 @@ from typing import Protocol
 from attrs import frozen
 
 from oncue.notes_ports import Extractor, Notes
-from oncue.store.claims import Claim, Held
-from oncue.store.cursors import Cursor
+from oncue.store.leases import Claim, Cursor, Held
 
 
 class Leases(Protocol):

@@ -27,8 +27,7 @@ from oncue.notes_ports import (
     Prepared,
     Snapshot,
 )
-from oncue.store.claims import BEAT_S, Claim, Held, LostClaimError
-from oncue.store.cursors import Cursor, NotWantedError
+from oncue.store.leases import BEAT_S, Claim, Cursor, Held, LostClaimError, NotWantedError
 from oncue_protocol import Message, OncueError
 from oncue_protocol.extraction import RunOutcome
 

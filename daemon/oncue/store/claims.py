@@ -23,10 +23,9 @@ import apsw
 from attrs import define, field, frozen
 
 from oncue import proc
+from oncue.store.leases import Claim, Held, LostClaimError, Owner
 from oncue.store.sessions_db import SessionsDb
 
-BEAT_S = 5.0
-"""How often a holder beats: a dozen chances before it is taken for dead."""
 STALE_BOOT_S = 60.0
 STALE_MONO_S = 20.0
 MAX_WATCHED = 1_024
@@ -42,40 +41,6 @@ class Clocks:
     mono: Callable[[], float] = proc.monotonic
     """Suspend excluded."""
     wall: Callable[[], float] = time.time
-
-
-@frozen
-class Owner:
-    """Who holds a claim."""
-
-    process: proc.Identity
-    place: str
-    """Machine and process namespace: pids compare only within."""
-    nonce: str
-    """Tells two holders in one process apart."""
-
-
-@frozen
-class Claim:
-    """A lease that is ours until somebody has a higher token."""
-
-    name: str
-    token: int
-    owner: Owner
-
-
-@frozen
-class Held:
-    """Somebody else's lease, which is valid."""
-
-    token: int
-    pid: int
-    silent_s: float
-    """Since its last heartbeat: boot time, or since it is watched from here."""
-
-
-class LostClaimError(Exception):
-    """Somebody took over: what this run made must not be committed."""
 
 
 @frozen

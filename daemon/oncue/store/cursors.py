@@ -14,34 +14,15 @@ from collections.abc import Callable
 from typing import Any
 
 import apsw
-from attrs import asdict, define, field, frozen
+from attrs import asdict, define, frozen
 
-from oncue.store.claims import Claim, Claims, fence
+from oncue.store.claims import Claims, fence
+from oncue.store.leases import Claim, Cursor, NotWantedError
 from oncue.store.sessions_db import SessionsDb
 
 KEPT_RANGES = 32
 """Idempotency keys kept a session: a run is repeated at once or not at all."""
 LEASE_PREFIX = "extraction/"
-
-
-@frozen
-class Cursor:
-    """Where the notes of a session stand."""
-
-    processed_through: str
-    """Id of the last message that a run worked on."""
-    last_summarized: str | None
-    """The same, unless a call would lose its result there (X9)."""
-    tokens_at_last_extraction: int
-    initialised: bool
-    notes_revision: str | None
-    ids: bytes = field(default=b"", repr=False)
-    """Hashed ids of the summarised prefix, one record a message."""
-
-    @property
-    def prefix_sha256(self) -> str:
-        """Hash of the summarised prefix."""
-        return hashlib.sha256(self.ids).hexdigest()
 
 
 @frozen
@@ -51,10 +32,6 @@ class Known:
     session_id: str
     updated: float
     """Seconds since 1970 UTC."""
-
-
-class NotWantedError(Exception):
-    """The run was voided (reset, cancel) before it could publish."""
 
 
 @define(eq=False)

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import trio
 
-from oncue.notes.compaction import cut_notes
 from oncue.notes_ports import NotesView
 from oncue.session import Session
 from oncue.transcript import compaction
@@ -98,6 +97,8 @@ async def notes_compaction_view(
     )
     if cut.fallback_reason is not None:
         return NotesCompactionViewResult(fallback_reason=cut.fallback_reason)
+    from oncue.notes.compaction import cut_notes  # its Markdown parser takes 20 ms to load
+
     notes = await trio.to_thread.run_sync(cut_notes, view.text, session.keeper.budgets())
     return NotesCompactionViewResult(notes=notes, keep_from_message_id=cut.keep_from_message_id)
 
