@@ -41,3 +41,15 @@ def test_script_averages_are_those_of_the_specification() -> None:
 
 def test_T9_estimate_of_a_megabyte() -> None:
     assert estimate("\ud800\0" * 2**19) > 0
+
+
+def test_X10_what_a_character_of_each_class_weighs() -> None:
+    classes = {
+        "aZ\r\0\x7f\u1200": 235, " \t": 150, "09": 720, "!/:@[`{~\n\"\\]": 480, "ßé": 480,
+        "Яλ": 320,
+        "אب": 330, "हไ": 400, "\u2014€": 800, "한": 710, "库。": 720, "のカ": 670, "\ufe0f": 500,
+        "\U00010330": 1_500, "😀": 1_900, "\U00020000": 2_500,
+    }  # fmt: skip
+    for characters, expected in classes.items():
+        assert {weight(one) for one in characters} == {expected}, characters
+    assert weight("".join(classes)) == sum(len(text) * each for text, each in classes.items())
