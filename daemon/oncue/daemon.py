@@ -17,6 +17,7 @@ from oncue.folders import Folders
 from oncue.session import Session
 from oncue.sessions import Sessions
 from oncue.settings import DaemonSettings
+from oncue.settings_load import Problem
 from oncue.times import rfc3339
 from oncue.version import VERSION
 from oncue.wire import descriptors
@@ -65,6 +66,8 @@ class Daemon:
         handlers: dict[str, Callable[..., Any]] | None = None,
     ) -> None:
         self.settings = settings
+        self.setting_problems: tuple[Problem, ...] = ()
+        """What was wrong with the user's own settings: clients are told."""
         self.folders = folders
         self._services: Services | None = None
         self._loading = trio.Lock()

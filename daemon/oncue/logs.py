@@ -47,8 +47,8 @@ MAX_RECORD: Final = 4_096
 
 _WORDS = (
     "at cls code_name decision error format kind lifetime logger method name outcome point "
-    "provider purpose reason role scope section signal source stage state step store strategy "
-    "stream table trigger version where"
+    "provider purpose reason role scope section setting signal source stage state step store "
+    "strategy stream table trigger version where"
 )
 WORDS: Final = frozenset(_WORDS.split())
 """Fields whose strings come from our own closed vocabularies."""
@@ -65,6 +65,8 @@ _MACHINE_ID = re.compile(
 )
 _CACHED_CHARACTERS: Final = 120
 """Longer texts are neither words nor ids of ours, and a cache must not keep them."""
+_INT64: Final = 1 << 63
+"""Our JSON holds no larger number; a client may send one."""
 _LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 _OUR_ROOT: Final = str(Path(__file__).parent)
 
@@ -206,8 +208,10 @@ def _id(text: str) -> str:
 
 
 def _safe(key: str, value: Any) -> Any:
-    if isinstance(value, bool | int | float) or value is None:
+    if isinstance(value, bool | float) or value is None:
         return value
+    if isinstance(value, int):
+        return value if -_INT64 <= value < _INT64 else "<a number beyond 64 bits>"
     if isinstance(value, str):
         if len(value) <= _CACHED_CHARACTERS:
             if key in WORDS:
@@ -230,7 +234,7 @@ def redact(event: MutableMapping[str, Any]) -> dict[str, Any]:
         kind = value.__class__
         if key == "event":
             out[key] = value if kind is str and len(value) <= 120 else str(value)[:120]
-        elif kind is int or kind is float or key == "level":
+        elif kind is float or key == "level" or (kind is int and -_INT64 <= value < _INT64):
             out[key] = value
         elif kind is str and key in WORDS and len(value) <= _CACHED_CHARACTERS:
             out[key] = _word(value)

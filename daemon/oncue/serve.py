@@ -70,8 +70,9 @@ def _run(
     daemon = Daemon(settings, folders)
     if extra_handlers is not None:  # tests add some that misbehave
         daemon.handlers.update(extra_handlers())
-    for problem in (*unread, *problems):
-        get_logger("oncue").warning("setting refused", key=problem.key)
+    daemon.setting_problems = (*unread, *problems)
+    for problem in daemon.setting_problems:
+        get_logger("oncue").warning("setting refused", setting=problem.logged)
     gc.collect()
     gc.freeze()
     gc.set_threshold(700)

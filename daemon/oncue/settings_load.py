@@ -31,6 +31,13 @@ class Problem:
     def __str__(self) -> str:
         return f"setting '{self.key}': {self.what}"
 
+    @property
+    def logged(self) -> str:
+        """The key as the log may say it: an unknown key is anything somebody wrote (T10)."""
+        name = self.key.rpartition("/")[2]  # of the configuration file
+        plain = name.replace(".", "").replace("_", "")
+        return name if plain.isascii() and plain.isalpha() and len(name) <= 60 else "other"
+
 
 S = TypeVar("S")
 

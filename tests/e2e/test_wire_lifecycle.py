@@ -338,3 +338,15 @@ def _alive(pid: int) -> bool:
     except OSError:
         return False
     return state not in (b"Z", b"X")
+
+
+def test_bad_settings_of_the_user_are_named_to_the_client_and_in_the_log(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text("[recall]\nmaxDocuments = 'many'\nghp_0 = 1\n")
+    with Daemon(env={"ONCUE_CONFIG_DIR": str(tmp_path)}) as daemon:
+        daemon.initialize()
+        told = [daemon.receive() for _ in range(2)]
+        assert {message["method"] for message in told} == {"window/logMessage"}
+        assert any("recall.maxDocuments" in message["params"]["message"] for message in told)
+        assert daemon.shutdown() == 0
+        refused = [r for r in daemon.log_records() if r["event"] == "setting refused"]
+        assert {record["setting"] for record in refused} == {"recall.maxDocuments", "other"}

@@ -194,6 +194,22 @@ def test_wire2_256_in_flight_then_refused_and_retryable(daemon: Daemon) -> None:
         assert error["data"]["detail"] == {"limit": "requestsInFlight", "value": 256, "sent": 257}
 
 
+def test_I9_a_start_refused_for_load_leaves_no_recall_behind(daemon: Daemon) -> None:
+    session = daemon.result("session/open", {})["sessionId"]
+    busy = [request(i, "test/sleep", {"seconds": 0.5}) for i in range(256)]
+    start = request("start", "recall/start", {"sessionId": session, "query": "x", "waitMs": 2_000})
+    daemon.send(*busy, start)
+    assert daemon.response("start")["error"]["code"] == 1006
+    assert "recall" not in daemon.result("session/status", {"sessionId": session})
+    for i in range(256):
+        daemon.response(i)
+
+
+def test_wire2_numbers_beyond_64_bits_are_answered(daemon: Daemon) -> None:
+    params = {"sessionId": "huge", "lifetime": "detached", "ownerPid": 2**70}
+    assert daemon.result("session/open", params)["sessionId"] == "huge"
+
+
 # Requests of ours to the client
 
 

@@ -72,6 +72,12 @@ def test_T10_an_id_chosen_by_a_client_becomes_a_hash(lines: Any) -> None:
     assert "secret" not in str(first)
 
 
+def test_T10_a_number_beyond_64_bits_is_no_reason_to_fail(lines: Any) -> None:
+    structlog.get_logger().info("x", pid=2**70, low=-(2**70), top=2**63 - 1)
+    (record,) = lines()
+    assert (record["top"], record["pid"]) == (2**63 - 1, "<a number beyond 64 bits>")
+
+
 def test_T10_strings_of_other_fields_become_lengths(lines: Any) -> None:
     structlog.get_logger().info("x", query=CANARY, title=CANARY, body=[CANARY], d={CANARY: 1})
     (record,) = lines()

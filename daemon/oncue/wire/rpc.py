@@ -244,6 +244,11 @@ class Rpc(JsonRPCProtocol):
         try:
             params = route.structure(raw)
             work: Any = None
+            if len(self._in_flight) >= MAX_IN_FLIGHT and (
+                not route.is_inline or getattr(params, "wait_ms", None)
+            ):  # before the handler runs: a refused recall/start must not leave a recall behind
+                self._refuse_for_load(msg_id)
+                return
             if route.is_inline:
                 work = route.call(params)
                 if work.__class__ is route.result or not hasattr(work, "__await__"):

@@ -30,6 +30,9 @@ from oncue_protocol.lifecycle import (
 
 log = get_logger("oncue.lifecycle")
 
+MAX_PROBLEMS_TOLD: Final = 20
+"""A file that is something else by mistake has more; these say enough."""
+
 
 def initialize(peer: Peer, params: InitializeParams) -> InitializeResult:
     """Agree on a version, take the client's settings, watch its process."""
@@ -66,7 +69,10 @@ def initialize(peer: Peer, params: InitializeParams) -> InitializeResult:
 
 
 def initialized(peer: Peer, params: InitializedParams) -> None:
-    """Nothing is left to do: the connection serves since `initialize` was answered."""
+    """The connection serves since `initialize` was answered; from now on a client may be told
+    what is wrong with the user's own settings."""
+    for problem in peer.daemon.setting_problems[:MAX_PROBLEMS_TOLD]:
+        _tell(peer, problem)
 
 
 def shutdown(peer: Peer, params: object) -> None:
@@ -110,8 +116,12 @@ def _apply(peer: Peer, given: dict[str, Any]) -> None:
         peer.settings, {key: value for key, value in given.items() if value is not None}
     )
     for problem in problems:
-        log.warning("setting refused", peer=peer.id, key=problem.key)
-        peer.notify("window/logMessage", {"type": 2, "message": f"oncue: {problem}"})
+        log.warning("setting refused", peer=peer.id, setting=problem.logged)
+        _tell(peer, problem)
+
+
+def _tell(peer: Peer, problem: Problem) -> None:
+    peer.notify("window/logMessage", {"type": 2, "message": f"oncue: {problem}"})
 
 
 HANDLERS: Final[dict[str, Callable[..., Any]]] = {
