@@ -110,7 +110,10 @@ def test_session_closed_is_not_found_until_it_is_opened_again(
 
 def test_session_status_of_a_turn(chat: Conversation, talk: Talk, workspace: Path) -> None:
     idle = chat.call("session/status")
-    assert idle == {"sessionId": chat.id, "workspace": str(workspace)}
+    assert idle["sessionId"] == chat.id and idle["workspace"] == str(workspace)
+    assert idle["extraction"]["state"] == "idle"
+    assert idle["notes"]["path"].endswith(".md") and "revision" not in idle["notes"]
+    assert not idle.keys() & {"turnId", "recall"}
     recall_id = chat.start(turnId="t1")["recallId"]
     question = talk.ask()
     chat.settled(recall_id, "fast")
@@ -123,7 +126,9 @@ def test_session_status_of_a_turn(chat: Conversation, talk: Talk, workspace: Pat
     chat.settled(recall_id)
     assert chat.call("session/status")["recall"]["state"] == "settled"
     chat.end("completed", turnId="t1")
-    assert chat.call("session/status") == idle
+    after = chat.call("session/status")
+    assert not after.keys() & {"turnId", "recall"}
+    assert after["extraction"]["lastDecision"]["reason"] == "belowInitThreshold"
 
 
 def test_session_status_of_no_session_never_seen(talk: Talk) -> None:
@@ -179,6 +184,7 @@ def test_session_timeline_says_what_happened_when(chat: Conversation, talk: Talk
         "recallDelivered",
         "recallEnded",
         "turnEnded",
+        "extractionDecided",
         "compactionStarted",
         "compactionEnded",
         "transcriptReset",
@@ -210,6 +216,7 @@ def test_session_timeline_comes_in_pages(chat: Conversation, talk: Talk) -> None
         cursor = page.get("cursor")
         if cursor is None:
             break
+    entries = [entry for entry in entries if entry["event"] != "extractionDecided"]
     assert (pages, len(entries)) == (2, 601)
     turns = [entry["turnId"] for entry in entries if entry["event"] == "turnEnded"]
     assert turns == [f"t{index}" for index in range(200)]
@@ -274,7 +281,7 @@ def test_memory_didChange_tells_of_writes_removals_and_edits(talk: Talk, workspa
         assert silent.seen("memory/didChange") == []
 
 
-@pytest.mark.parametrize("method", ["session/purge", "notes/read", "memory/extract"])
+@pytest.mark.parametrize("method", ["memory/purge"])
 def test_methods_of_later_versions_are_not_found(chat: Conversation, method: str) -> None:
     error = chat.error(method, trigger="manual")
     assert error["code"] == -32601

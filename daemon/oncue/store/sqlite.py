@@ -206,6 +206,11 @@ class Store:
                 if attempt == 2 or opened.mode == "memory":
                     raise self._unavailable(error) from None
                 self._set_aside_and_reopen(opened, error)
+            except apsw.ConnectionClosedError as error:
+                with self._repair:  # another thread sets a damaged file aside: wait for the new one
+                    replaced = self._opened is not opened
+                if attempt == 2 or not replaced:
+                    raise self._unavailable(error) from None
             except apsw.Error as error:
                 raise self._unavailable(error) from None
             else:
