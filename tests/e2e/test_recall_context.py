@@ -115,7 +115,7 @@ def test_R10_a_closed_session_opened_again_knows_what_it_sent(
 def test_excluded_paths_are_never_delivered(chat: Conversation, talk: Talk) -> None:
     documents = chat.call("memory/search", query=DEPLOY)["documents"]
     path = {document["title"]: document["path"] for document in documents}
-    excluded = [path["Deploy windows"], path["Deploy freeze"]]
+    excluded = [path["Deploy windows"], Path(path["Deploy freeze"]).as_uri(), "file://[no-host"]
     recall_id = chat.start(excludedPaths=excluded)["recallId"]
     assert not {"Deploy windows", "Deploy freeze"} & shown(talk.ask())
     chat.settled(recall_id, "fast")

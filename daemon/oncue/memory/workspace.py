@@ -72,7 +72,10 @@ def local_path(text: str) -> str | None:
     """Absolute POSIX spelling of a path or `file:` URI; None for other schemes. Drive letters
     become `/mnt/<letter>`, where WSL mounts them."""
     if text[:5].casefold() == "file:":
-        parts = urlsplit(text.replace("\\", "/"))
+        try:
+            parts = urlsplit(text.replace("\\", "/"))
+        except ValueError:  # a host like `[x`
+            return None
         path = os.fsdecode(unquote_to_bytes(parts.path))
         if "\0" in path:
             return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
+from attrs import evolve
 from structlog import get_logger
 
 from oncue.wire.peer import Peer
@@ -29,11 +30,22 @@ def recall_start(
     """Start at once; with `waitMs` the first poll follows as a task."""
     session = peer.daemon.sessions.get(params.session_id)
     session.require_driver(peer)
-    params = session.prepare(params)
+    params = session.prepare(_with_local_paths(params))
     acknowledged = peer.options.acknowledge_deliveries
     if params.wait_ms > 0:
         return session.recalls.start_and_wait(params, acknowledged=acknowledged)
     return session.recalls.start(params, acknowledged=acknowledged)
+
+
+def _with_local_paths(params: RecallStartParams) -> RecallStartParams:
+    """Excluded paths may come as `file:` URIs; documents have paths."""
+    if not any(path[:5].casefold() == "file:" for path in params.excluded_paths):
+        return params
+    from oncue.memory.workspace import local_path  # most starts do without
+
+    return evolve(
+        params, excluded_paths=tuple(local_path(path) or path for path in params.excluded_paths)
+    )
 
 
 def recall_poll(
