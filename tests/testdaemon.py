@@ -85,6 +85,7 @@ def handlers() -> Json:
             await trio.sleep(params["seconds"])
 
     async def done_in_spite(peer: Peer, params: Json) -> Json:
+        RUNS.append("in spite")
         try:
             await trio.sleep_forever()
         except trio.Cancelled:
