@@ -38,7 +38,9 @@ async def _opened(peer: Peer, session: Session, resumed: bool) -> SessionOpenRes
         notes = await services.notebooks.notes_of(session)
         session.notes_seen(notes.path, None)
         with contextlib.suppress(StoreUnavailable):  # the next run says what is the matter
-            await session.keeper.load()
+            left = await session.keeper.load()
+            # Known, too, is what another daemon made notes of (extraction.md §5).
+            resumed = resumed or (left is not None and not session.keeper.statistics().started)
     return SessionOpenResult(
         session_id=session.id,
         resumed=resumed,
