@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e_driver import request
+from e2e_driver import notification, request
 from e2e_notes import (
     MODEL,
     NOTHING,
@@ -63,6 +63,7 @@ def test_resumed_after_a_kill_from_the_persisted_cursor(talk: Talk) -> None:
     with beside(talk) as second:
         resumed = Noted(second, made(talk), sessionId="the-session")
         assert resumed.opened["lastMessageId"] == "a1"
+        assert resumed.opened["resumed"] is True
         read = resumed.notes()
         assert CANARY in read["text"] and read["revision"] == revision
         assert read["lastSummarizedMessageId"] == "a1" and read["lagMessages"] == 0
@@ -341,4 +342,62 @@ def test_X24_the_users_template_and_prompt_are_used(talk: Talk) -> None:
     assert f"PROMPT of mine for {chat.opened['notesPath']} and {{{{unknown}}}}" in system
     chat.answer(question, text=NOTHING)
     chat.run_ended()
+    assert talk.shutdown() == 0
+
+
+def test_resumed_in_one_write_with_what_follows(talk: Talk) -> None:
+    chat = Noted(talk, made(talk), sessionId="the-session")
+    chat.say(user("u1", f"mend the {CANARY}"), assistant("a1", 12_000))
+    chat.run_ended()
+    talk.process.kill()
+    talk.wait()
+    with beside(talk) as second:
+        params = {"sessionId": "the-session", "workspace": str(made(talk))}
+        told = [user("u1", f"mend the {CANARY}"), assistant("a1", 12_000), user("u2", "and then")]
+        second.send(
+            request("open", "session/open", params),
+            notification("transcript/didAppend", {"sessionId": "the-session", "messages": told}),
+            request("read", "notes/read", {"sessionId": "the-session"}),
+        )
+        opened = second.response("open")["result"]
+        assert opened["lastMessageId"] == "u2"
+        assert CANARY in second.response("read")["result"]["text"]
+        second.until(
+            lambda: (
+                second.result("session/status", {"sessionId": "the-session"})["extraction"]["state"]
+                == "idle"
+            )
+        )
+        read = second.result("notes/read", {"sessionId": "the-session"})
+        assert read["lagMessages"] <= 1
+        assert second.shutdown() == 0
+
+
+def test_X23_notes_truncated_or_in_another_shape_lose_nothing(talk: Talk) -> None:
+    talk.configure(**OUTLINE)
+    chat = Noted(talk, made(talk), sessionId="the-session")
+    chat.say(user("u1", "mend the importer"), assistant("a1", 12_000))
+    chat.run_ended()
+    path = Path(chat.opened["notesPath"])
+    whole = path.read_text()
+    shapes = {
+        "truncated": whole[: len(whole) // 2].encode(),
+        "CRLF": whole.replace("\n", "\r\n").encode(),
+        "UTF-16": (whole + f"\n{CANARY}").encode("utf-16"),
+        "reordered": ("# Log\n\n" + CANARY + "\n\n" + whole).encode(),
+        "empty": b"",
+        "not text": b"\xff\xfe\x00\x01" * 100,
+    }
+    for n, (shape, content) in enumerate(shapes.items(), 1):
+        path.write_bytes(content)
+        chat.say(user(f"u{n}-1", f"after {shape}"), assistant(f"a{n}-1", 12_000 + n * 6_000))
+        ended = chat.run_ended()
+        assert ended["outcome"] in ("settled", "failed"), (shape, ended)
+        if path.read_bytes() != content:
+            kept = [one.read_bytes() for one in files_below(path.parent) if one != path]
+            told = shape in ("UTF-16", "reordered") and CANARY in path.read_text()
+            same = shape in ("truncated", "CRLF", "empty")  # what is there is in a version
+            assert content in kept or told or same, (shape, ended)
+        read = talk.request("notes/read", {"sessionId": chat.id})
+        assert "result" in read or read["error"]["code"] == 1005, (shape, read)
     assert talk.shutdown() == 0
