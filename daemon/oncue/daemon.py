@@ -190,6 +190,9 @@ class Daemon:
     def _memory_health(self) -> Health:
         if self._services is None:
             return Health(state="ok", reason="not read yet: nothing was asked of it")
+        refused = self._services.libraries.refused()
+        if refused:
+            return Health(state="degraded", reason="; ".join(refused[:3]))
         problems = self._services.libraries.problems()
         if not problems:
             return Health(state="ok")

@@ -350,3 +350,20 @@ def test_bad_settings_of_the_user_are_named_to_the_client_and_in_the_log(tmp_pat
         assert daemon.shutdown() == 0
         refused = [r for r in daemon.log_records() if r["event"] == "setting refused"]
         assert {record["setting"] for record in refused} == {"recall.maxDocuments", "other"}
+
+
+def test_wire3_a_memory_folder_that_cannot_be_written_shows_in_the_status(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.write_text("a file where the folder should be")
+    with Daemon(env={"ONCUE_DATA_DIR": str(data)}) as daemon:
+        daemon.initialize()
+        daemon.result("session/open", {"sessionId": "s"})
+        memory = {"scope": "user", "type": "user", "title": "t", "description": "d", "body": "b"}
+        assert daemon.error("memory/write", {"sessionId": "s", **memory})["code"] == 1005
+        health = daemon.result("daemon/status")["memory"]
+        assert health["state"] == "degraded"
+        assert "cannot be written" in health["reason"]
+        data.unlink()
+        daemon.result("memory/write", {"sessionId": "s", **memory})
+        assert daemon.result("daemon/status")["memory"] == {"state": "ok"}
+        assert daemon.shutdown() == 0

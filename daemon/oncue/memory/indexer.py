@@ -71,6 +71,8 @@ class RootIndex:
     first_scan: trio.Event = field(factory=trio.Event, init=False)
     """Set when the root has been scanned to the end, in this process or another, or cannot be."""
     problems: list[FileProblem] = field(factory=list, init=False)
+    refused: str | None = field(default=None, init=False)
+    """What the disk said to the last write; None: it went well, or there was none."""
     """What the last refresh could not take as memories, or only in part; at most MAX_SHOWN."""
     _generation: int = field(default=-1, init=False)
     """Of the database that `first_scan` speaks of."""

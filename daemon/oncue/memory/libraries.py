@@ -72,6 +72,10 @@ class Libraries:
         """Files that could not be taken as memories, or only in part, as last seen (D53)."""
         return [problem for of in self._indexes.values() for problem in of.problems]
 
+    def refused(self) -> list[str]:
+        """What the disk said where the last write of a memory failed."""
+        return [of.refused for of in self._indexes.values() if of.refused is not None]
+
     async def run(self) -> None:
         """Refresh what is asked for, until cancelled. Nothing that goes wrong with a root ends
         it."""

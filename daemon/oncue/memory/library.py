@@ -215,9 +215,14 @@ class Library:
             _, relative = locate((of.root,), params.path, new_name=True)
         await trio.to_thread.run_sync(_refuse_secrets, params)
         writer = Writer(written_by, session_id)
-        written = await trio.to_thread.run_sync(
-            editing.write, of.root, relative, params, writer, self.wall()
-        )
+        try:
+            written = await trio.to_thread.run_sync(
+                editing.write, of.root, relative, params, writer, self.wall()
+            )
+        except StoreUnavailable as error:
+            of.refused = error.message  # `daemon/status` says it until a write goes well
+            raise
+        of.refused = None
         await self._note_workspace(of.root)
         left_out: tuple[str, ...] = ()
         if not written.unchanged:
