@@ -393,11 +393,11 @@ def test_X23_notes_truncated_or_in_another_shape_lose_nothing(talk: Talk) -> Non
         chat.say(user(f"u{n}-1", f"after {shape}"), assistant(f"a{n}-1", 12_000 + n * 6_000))
         ended = chat.run_ended()
         assert ended["outcome"] in ("settled", "failed"), (shape, ended)
+        read = talk.request("notes/read", {"sessionId": chat.id})
         if path.read_bytes() != content:
             kept = [one.read_bytes() for one in files_below(path.parent) if one != path]
-            told = shape in ("UTF-16", "reordered") and CANARY in path.read_text()
+            told = shape in ("UTF-16", "reordered") and CANARY in str(read)
             same = shape in ("truncated", "CRLF", "empty")  # what is there is in a version
             assert content in kept or told or same, (shape, ended)
-        read = talk.request("notes/read", {"sessionId": chat.id})
         assert "result" in read or read["error"]["code"] == 1005, (shape, read)
     assert talk.shutdown() == 0
