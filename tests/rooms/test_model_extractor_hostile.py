@@ -32,7 +32,7 @@ PATHS = (
     "/etc/passwd",
     "../../.ssh/authorized_keys",
     "notes.md",
-    "file:///root/.bashrc",
+    "file:///etc/shadow",
     "C:\\Windows\\win.ini",
     "Now/../Task",
     "Now\x00.md",
