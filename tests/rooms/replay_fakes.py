@@ -8,7 +8,7 @@ from typing import Any
 
 import trio
 
-from oncue.replay.report import Handed, Turn
+from oncue.replay.report import Decision, Extraction, Handed, Turn
 from oncue_protocol import (
     DeliveredDocument,
     Delivery,
@@ -159,6 +159,12 @@ class Notebook:
 
     def noted(self, what: str, turn: int) -> None:
         self.notes.append(what)
+
+    def extraction(self, run: Extraction) -> None:
+        pass
+
+    def decided(self, decision: Decision) -> None:
+        pass
 
     def tick(self, turn: Turn | None, now_s: float) -> None:
         self.ticks += 1

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import click
 import trio
+from attrs import frozen
 from rich.console import Console
 
 from oncue.replay import timeline
@@ -16,9 +17,11 @@ from oncue.replay.errors import ReplayError
 from oncue.replay.lender import Script, schedule, sidecar
 from oncue.replay.live import Screen
 from oncue.replay.machine import Lines
+from oncue.replay.notes import panel as notes_panel
 from oncue.replay.pace import BUDGET_S, Speed
 from oncue.replay.player import PROMPT_WAIT_MS
 from oncue.replay.recording import FORMATS, Recording, Survey
+from oncue.replay.report import Notes
 from oncue.replay.run import Play, perform
 from oncue.replay.stage import Stage
 from oncue_protocol import TranscriptFormat
@@ -44,6 +47,9 @@ def replay_main(
     latency: str | None = None,
     wait_ms: int = PROMPT_WAIT_MS,
     as_json: bool = False,
+    notes: bool | None = None,
+    verbose: bool = False,
+    save_notes: Path | None = None,
     daemon: str | None = None,
     console: Console | None = None,
 ) -> int:
@@ -61,7 +67,13 @@ def replay_main(
         )
     except ReplayError as error:
         return _refuse(error)
-    return show(play, as_json=as_json, console=console, title=f"oncue replay {transcript.name}")
+    return show(
+        play,
+        as_json=as_json,
+        console=console,
+        title=f"oncue replay {transcript.name}",
+        showing=Showing(notes, verbose, save_notes),
+    )
 
 
 def demo_main(
@@ -71,6 +83,9 @@ def demo_main(
     latency: str | None = None,
     wait_ms: int = PROMPT_WAIT_MS,
     as_json: bool = False,
+    notes: bool | None = None,
+    verbose: bool = False,
+    save_notes: Path | None = None,
     daemon: str | None = None,
     console: Console | None = None,
 ) -> int:
@@ -89,17 +104,62 @@ def demo_main(
         prompt_wait_ms=wait_ms,
         command=daemon,
     )
-    return show(play, as_json=as_json, console=console, title="oncue demo")
+    return show(
+        play,
+        as_json=as_json,
+        console=console,
+        title="oncue demo",
+        showing=Showing(notes, verbose, save_notes),
+    )
 
 
-def show(play: Play, *, as_json: bool, console: Console | None, title: str) -> int:
+@frozen
+class Showing:
+    """What is shown beside the recalls."""
+
+    notes: bool | None = None
+    """None: a few lines of each section; True: all of the notes; False: none."""
+    verbose: bool = False
+    """Whether decisions that began no run are told one by one."""
+    save_notes: Path | None = None
+    """File to keep the notes in; it must not exist."""
+
+    def check(self) -> None:
+        """Before anything is played. Raises `ReplayError`."""
+        if self.save_notes is not None and os.path.lexists(self.save_notes):
+            raise ReplayError(f"{self.save_notes} exists: give --save-notes a new file")
+
+    def save(self, notes: Notes | None) -> str | None:
+        """Keep them; returns where, or None. Raises `ReplayError`."""
+        if self.save_notes is None or notes is None or notes.is_template:
+            return None
+        try:
+            self.save_notes.touch(0o600, exist_ok=False)
+            self.save_notes.write_text(notes.text, "utf-8")
+        except OSError as error:
+            raise ReplayError(
+                f"the notes cannot be kept in {self.save_notes}: {error.strerror or error}"
+            ) from error
+        return str(self.save_notes.absolute())
+
+
+def show(
+    play: Play,
+    *,
+    as_json: bool,
+    console: Console | None,
+    title: str,
+    showing: Showing | None = None,
+) -> int:
     """Perform `play` and show it; returns the exit code."""
+    showing = showing or Showing()
     try:
+        showing.check()
         survey = play.recording.survey()
         if as_json:
-            trio.run(_as_lines, play, survey)
+            trio.run(_as_lines, play, survey, showing)
         else:
-            trio.run(_on_screen, play, survey, console or terminal(), title)
+            trio.run(_on_screen, play, survey, console or terminal(), title, showing)
     except ReplayError as error:
         return _refuse(error)
     except KeyboardInterrupt:
@@ -118,8 +178,8 @@ def terminal() -> Console:
     return console
 
 
-async def _as_lines(play: Play, survey: Survey) -> None:
-    lines = Lines(click.echo)
+async def _as_lines(play: Play, survey: Survey, showing: Showing) -> None:
+    lines = Lines(click.echo, verbose=showing.verbose)
 
     def ready(stage: Stage, files: int) -> Lines:
         lines.event(
@@ -138,11 +198,17 @@ async def _as_lines(play: Play, survey: Survey) -> None:
         )
         return lines
 
-    lines.summary(await perform(play, survey, ready))
+    sums = await perform(play, survey, ready)
+    saved = showing.save(sums.notes)
+    if sums.notes is not None and showing.notes is not False:
+        lines.notes(sums.notes, saved)
+    lines.summary(sums)
 
 
-async def _on_screen(play: Play, survey: Survey, console: Console, title: str) -> None:
-    screen = Screen(console, survey.turns)
+async def _on_screen(
+    play: Play, survey: Survey, console: Console, title: str, showing: Showing
+) -> None:
+    screen = Screen(console, survey.turns, verbose=showing.verbose)
 
     def ready(stage: Stage, files: int) -> Screen:
         console.print(timeline.header(introduction(play, survey, stage, files), title))
@@ -154,6 +220,10 @@ async def _on_screen(play: Play, survey: Survey, console: Console, title: str) -
         sums = await perform(play, survey, ready)
     console.print()
     console.print(timeline.totals(sums))
+    saved = showing.save(sums.notes)
+    if sums.notes is not None and showing.notes is not False:
+        whole = showing.notes is True
+        console.print(notes_panel(sums.notes, width=console.width, whole=whole, saved=saved))
 
 
 def introduction(play: Play, survey: Survey, stage: Stage, files: int) -> list[tuple[str, str]]:
@@ -219,6 +289,20 @@ _latency = click.option(
     metavar="LIST",
     help="Lend a scripted model that takes so long, turn by turn: 0.9s,2.5s,fail,never.",
 )
+_notes = click.option(
+    "--notes/--no-notes",
+    default=None,
+    help="The session notes at the end: all of them, or none. Default: some lines a section.",
+)
+_verbose = click.option(
+    "--verbose", is_flag=True, help="Also decisions about notes that began no run."
+)
+_save = click.option(
+    "--save-notes",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Keep the notes in this new file; else they go with the temporary folder.",
+)
 
 
 @click.command("replay")
@@ -237,6 +321,9 @@ _latency = click.option(
 @_latency
 @_wait
 @_json
+@_notes
+@_verbose
+@_save
 @_daemon
 def replay_command(**options: Any) -> None:
     """Play a recorded agent session through a daemon, and show what was recalled when.
@@ -255,6 +342,9 @@ def replay_command(**options: Any) -> None:
 @_latency
 @_wait
 @_json
+@_notes
+@_verbose
+@_save
 @_daemon
 def demo_command(**options: Any) -> None:
     """Play the bundled session with the bundled memories: a slow model, and nobody waits.

@@ -11,14 +11,15 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from oncue.replay import timeline
-from oncue.replay.report import Handed, Turn
+from oncue.replay import notes, timeline
+from oncue.replay.report import Decision, Extraction, Handed, Turn
 
 
 class Screen:
     """An Observer for people. Draws only when ticked: never while a round trip is measured."""
 
-    def __init__(self, console: Console, turns: int) -> None:
+    def __init__(self, console: Console, turns: int, *, verbose: bool = False) -> None:
+        self._verbose = verbose
         self.console = console
         self.turns = turns
         self.turns_done = 0
@@ -73,6 +74,13 @@ class Screen:
         if said:
             line = Text(f"    ┄┄ {said} ┄┄", style="magenta")
             (self._after if self._is_turn_live else self._pending).append(line)
+
+    def extraction(self, run: Extraction) -> None:
+        self._pending.append(notes.run_line(run, self.console.width))
+
+    def decided(self, decision: Decision) -> None:
+        if self._verbose:
+            self._pending.append(notes.decision_line(decision, self.console.width))
 
     def tick(self, turn: Turn | None, now_s: float) -> None:
         self._flush()

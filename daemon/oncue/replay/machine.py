@@ -11,15 +11,16 @@ from typing import Any
 
 import orjson
 
-from oncue.replay.report import Handed, Spread, Totals, Turn
+from oncue.replay.report import Decision, Extraction, Handed, Notes, Spread, Totals, Turn
 from oncue.replay.timeline import finite
 
 
 class Lines:
     """An Observer that writes."""
 
-    def __init__(self, write: Callable[[str], object]) -> None:
+    def __init__(self, write: Callable[[str], object], *, verbose: bool = False) -> None:
         self._write = write
+        self._verbose = verbose
 
     def event(self, event: str, **members: Any) -> None:
         known = {name: value for name, value in members.items() if value is not None}
@@ -77,6 +78,39 @@ class Lines:
     def noted(self, what: str, turn: int) -> None:
         self.event(what, turn=turn)
 
+    def extraction(self, run: Extraction) -> None:
+        self.event(
+            "extraction",
+            turn=run.turn,
+            runId=run.run_id,
+            sinceTurnStartMs=_ms(run.into_ms),
+            afterTurn=run.into_ms is None,
+            reason=run.reason,
+            armed=run.was_armed,
+            tookMs=_ms(run.took_ms),
+            outcome=run.outcome,
+            why=run.why,
+        )
+
+    def decided(self, decision: Decision) -> None:
+        if self._verbose:
+            self.event(
+                "extractionDecision",
+                turn=decision.turn,
+                decision=decision.decision,
+                reason=decision.reason,
+            )
+
+    def notes(self, notes: Notes, saved: str | None) -> None:
+        """The notes as they are at the end."""
+        self.event(
+            "notes",
+            text=notes.text,
+            isTemplate=notes.is_template,
+            lagMessages=notes.lag_messages,
+            path=saved,
+        )
+
     def tick(self, turn: Turn | None, now_s: float) -> None:
         pass
 
@@ -101,6 +135,8 @@ class Lines:
             recallStart=_spread(sums.starts.spread()),
             recallPollAtUserQuery=_spread(sums.first_polls.spread()),
             recallPollAtToolResult=_spread(sums.polls.spread()),
+            extractions=sums.runs,
+            extractionDecisions=sums.decisions,
             messages=sums.messages,
             compactions=sums.compactions,
             resets=sums.resets,

@@ -19,7 +19,7 @@ from oncue.replay import timeline
 from oncue.replay.commands import DEMO, DEMO_BUDGET_S, DEMO_MEMORY, introduction
 from oncue.replay.lender import sidecar
 from oncue.replay.recording import Recording, Survey
-from oncue.replay.report import Handed, Totals, Turn
+from oncue.replay.report import Decision, Extraction, Handed, Totals, Turn
 from oncue.replay.run import Play, perform
 from oncue.replay.stage import Stage
 
@@ -62,6 +62,12 @@ class Album:
         self.turns.append(turn)
 
     def noted(self, what: str, turn: int) -> None:
+        pass
+
+    def extraction(self, run: Extraction) -> None:
+        pass
+
+    def decided(self, decision: Decision) -> None:
         pass
 
     def tick(self, turn: Turn | None, now_s: float) -> None:

@@ -15,11 +15,12 @@ from typing import Protocol
 import trio
 from attrs import Factory, define, field
 
+from oncue.replay.extractions import Extractions
 from oncue.replay.history import History, Request
 from oncue.replay.lender import Lender
 from oncue.replay.pace import Clock, Pace
 from oncue.replay.recording import kind_of, with_next
-from oncue.replay.report import Handed, Totals, Turn
+from oncue.replay.report import Decision, Extraction, Handed, Totals, Turn
 from oncue.transcript.events import (
     Appended,
     Compacted,
@@ -63,6 +64,12 @@ class Observer(Protocol):
     def noted(self, what: str, turn: int) -> None:
         """`compacted`, `reset`, `steering`."""
 
+    def extraction(self, run: Extraction) -> None:
+        """A run that worked on the notes has ended; told between turns."""
+
+    def decided(self, decision: Decision) -> None:
+        """A decision about notes that began no run of its own."""
+
     def tick(self, turn: Turn | None, now_s: float) -> None:
         """Time passes; `turn` is the live one."""
 
@@ -76,6 +83,8 @@ class Player:
     observer: Observer
     pace: Pace = Factory(Pace)
     lender: Lender | None = None
+    extractions: Extractions | None = None
+    """Follows the runs that write notes; None: nobody wants to know."""
     prompt_wait_ms: int = PROMPT_WAIT_MS
     on_request: Callable[[Request], None] | None = None
     """Gets the messages of every request that would go to the model (R15); without it no
@@ -113,6 +122,8 @@ class Player:
         match event:
             case Prompt():
                 await self._pause(event)
+                if self.extractions is not None and self._turn is None:
+                    await self.extractions.look()
                 await self._prompt(event)
             case Steering() | Appended():
                 await self._pause(event)
@@ -181,6 +192,8 @@ class Player:
             turn.recall_id = f"replay-{turn.number}"
         if self.lender is not None:
             self.lender.begin(turn)
+        if self.extractions is not None:
+            self.extractions.begin(turn.turn_id, turn.number)
         if before is not None and turn.recall_id is None:
             await self.client.turn_did_end(
                 session_id=self.session_id, turn_id=before.turn_id, reason="completed"

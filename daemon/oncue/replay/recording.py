@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import zstandard
 from attrs import define, field, frozen
 
 from oncue.replay.errors import ReplayError
 from oncue.replay.pace import Clock, Kind, Meter
-from oncue.transcript import readers
+from oncue.transcript import files, readers
 from oncue.transcript.events import (
     Appended,
     Event,
@@ -28,7 +27,6 @@ from oncue_protocol import TranscriptFormat
 FORMATS: tuple[TranscriptFormat, ...] = ("claude", "qwen", "gemini", "codex", "oncue")
 CHUNK_BYTES = 64 * 1024
 """Read at once: about one long line."""
-ZSTANDARD = b"\x28\xb5\x2f\xfd"
 KNOWN = (
     "Claude Code, Qwen Code, Gemini CLI and Codex CLI keep theirs under ~/.claude/projects, "
     "~/.qwen/projects, ~/.gemini/tmp and ~/.codex/sessions"
@@ -73,16 +71,8 @@ class Recording:
             raise ReplayError(f"{self.path} cannot be read: {error.strerror or error}") from error
 
     def _chunks(self, size: int = CHUNK_BYTES) -> Iterator[bytes]:
-        """The file's bytes; Codex packs old sessions with Zstandard."""
-        with self.path.open("rb") as file:
-            is_packed = file.read(len(ZSTANDARD)) == ZSTANDARD
-            file.seek(0)
-            source = zstandard.ZstdDecompressor().stream_reader(file) if is_packed else file
-            try:
-                while chunk := source.read(size):
-                    yield chunk
-            except zstandard.ZstdError as error:
-                raise ReplayError(f"{self.path} cannot be unpacked: {error}") from error
+        """The file's bytes; Codex packs old sessions with Zstandard, in one frame or several."""
+        return files.chunks(self.path, size)
 
     def survey(self) -> Survey:
         """Read it once. `ReplayError` as above, and where nobody typed anything."""

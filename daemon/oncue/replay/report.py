@@ -37,6 +37,47 @@ class Handed:
 
 
 @frozen
+class Extraction:
+    """A run that worked on the session notes (extraction.md)."""
+
+    run_id: str
+    turn: int | None
+    """In which turn it began, or after which; None: before the first."""
+    into_ms: float | None
+    """How long after that turn's beginning; None: the turn was over."""
+    reason: str
+    """Why it began: `toolCallThreshold`, `naturalPause` and the like (X4)."""
+    was_armed: bool
+    """Whether it had to wait for a tool call's result first (X5)."""
+    took_ms: float
+    outcome: str
+    why: str | None
+    """Why it did not settle, or that it found nothing to add."""
+
+
+@frozen
+class Decision:
+    """A decision that began no run of its own: `skipped` or `joined`."""
+
+    turn: int | None
+    decision: str
+    reason: str
+
+
+@frozen
+class Notes:
+    """The session notes at the end."""
+
+    text: str
+    path: str | None
+    """Where they lie while the daemon runs; the folder is temporary."""
+    lag_messages: int
+    """Messages that are not in them."""
+    is_template: bool
+    """Whether nothing was written."""
+
+
+@frozen
 class Old:
     """The same turn under the old design."""
 
@@ -161,6 +202,11 @@ class Totals:
     played_s: float = 0.0
     skipped: int = 0
     """Lines or parts of the recording that say nothing to us."""
+    runs: dict[str, int] = field(factory=dict)
+    """Runs that worked on the notes, by outcome."""
+    decisions: dict[str, int] = field(factory=dict)
+    """Other decisions about notes, by what was decided and why."""
+    notes: Notes | None = None
     starts: Durations = field(factory=Durations)
     polls: Durations = field(factory=Durations)
     """Those that wait for nothing: at tool results."""
@@ -168,6 +214,15 @@ class Totals:
     """At the prompt, which may wait a moment for the fast stage."""
     per_turn: Durations = field(factory=Durations)
     old_per_turn: Durations = field(factory=Durations)
+
+    def add_extraction(self, run: Extraction) -> None:
+        """A run that has ended."""
+        self.runs[run.outcome] = self.runs.get(run.outcome, 0) + 1
+
+    def add_decision(self, decision: Decision) -> None:
+        """A decision without a run of its own."""
+        name = f"{decision.decision} {decision.reason}".strip()
+        self.decisions[name] = self.decisions.get(name, 0) + 1
 
     def add(self, turn: Turn) -> None:
         """A turn that is over."""

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import trio
 from attrs import frozen
 
 from oncue.replay.errors import ReplayError
+from oncue.replay.extractions import Extractions
 from oncue.replay.history import Request
 from oncue.replay.lender import Lender, Script
 from oncue.replay.pace import Speed
 from oncue.replay.player import PROMPT_WAIT_MS, Observer, Player
 from oncue.replay.recording import Recording, Survey
 from oncue.replay.report import Totals
-from oncue.replay.stage import Scope, Stage, build, copy_memory
+from oncue.replay.stage import Scope, Stage, build, copy_memory, copy_own
 from oncue_client import Client, ClientError, connect
 from oncue_protocol import OncueError, OncueOptions, converter
 
@@ -25,9 +27,10 @@ LOOK_AGAIN_S = 0.1
 """Where the file system cannot be watched, no notification comes (M10)."""
 SPOKEN = (
     "transcript/didAppend", "recall/start", "recall/poll", "recall/peek", "turn/didEnd",
-    "recall/settled", "recall/ended", "model/generate",
+    "recall/settled", "recall/ended", "model/generate", "memory/extractionEnded", "memory/wait",
+    "session/timeline", "notes/read",
 )  # fmt: skip
-NOTIFICATIONS = ("recall/settled", "recall/ended", "memory/didChange")
+NOTIFICATIONS = ("recall/settled", "recall/ended", "memory/didChange", "memory/extractionEnded")
 
 
 @frozen
@@ -64,7 +67,12 @@ async def perform(
     options = OncueOptions(
         notifications=NOTIFICATIONS,
         model_provider=lender is not None,
-        settings={"model": {"provider": "client" if lender is not None else "none"}},
+        settings={
+            "model": {"provider": "client" if lender is not None else "none"},
+            "extraction": {
+                "extractor": "outline"
+            },  # a script that chooses memories writes no notes
+        },
     )
     converter.prepare(SPOKEN)  # our own first use of a method is no round trip
     workspace = play.workspace or survey.info.workspace
@@ -76,19 +84,28 @@ async def perform(
                 env=stage.environment,
                 model=None if lender is None else lender.serve,
             ) as client:
-                session_id, files = await _open(client, stage, survey)
+                session_id, files, notes_path = await _open(client, stage, survey)
+                observer, sums = ready(stage, files), Totals()
+                extractions = Extractions(client, session_id, observer, sums)
                 player = Player(
                     client,
                     session_id,
-                    ready(stage, files),
+                    observer,
                     pace=survey.meter.pace(play.speed, play.budget_s),
                     lender=lender,
                     prompt_wait_ms=play.prompt_wait_ms,
                     on_request=on_request,
+                    totals=sums,
+                    extractions=extractions,
                 )
-                totals = await player.play(play.recording.events())
+                off = extractions.listen()
+                try:
+                    await player.play(play.recording.events())
+                    await extractions.finish(notes_path)
+                finally:
+                    off()
                 await client.session_close(session_id=session_id, reason="the recording is over")
-                return totals
+                return sums
         except ClientError as error:
             raise ReplayError(f"the daemon could not be used: {error}") from error
         except OncueError as error:
@@ -98,13 +115,12 @@ async def perform(
             ) from error
 
 
-async def _open(client: Client, stage: Stage, survey: Survey) -> tuple[str, int]:
-    """Open the session; with a memory folder, copy it where the daemon says and wait until it is
-    found. Returns the session's id and the number of memory files."""
+async def _open(client: Client, stage: Stage, survey: Survey) -> tuple[str, int, str | None]:
+    """Open the session, copy the memory files where the daemon says, and wait until they are
+    found. Returns the session's id, the number of memory files, and the path of the notes."""
     opened = await client.session_open(
         session_id=survey.info.session_id[:256],
         workspace=stage.workspace,
-        private=stage.is_private,
         title="replay",
     )
     if stage.memory is not None:
@@ -113,11 +129,20 @@ async def _open(client: Client, stage: Stage, survey: Survey) -> tuple[str, int]
         }
         if not roots:
             raise ReplayError("the daemon names no folder for memory files; see its log")
-        with client.notifications("memory/didChange") as changes:
-            copied = await trio.to_thread.run_sync(copy_memory, stage.memory, roots)
-            with trio.move_on_after(INDEXED_WITHIN_S):
-                while (await client.memory_list(session_id=opened.session_id)).total < copied:
-                    with trio.move_on_after(LOOK_AGAIN_S):
-                        await anext(changes)
+        await _copied(client, opened.session_id, partial(copy_memory, stage.memory, roots))
+    elif stage.mine is not None:
+        own = [Path(root.path) for root in opened.memory_roots]
+        await _copied(client, opened.session_id, partial(copy_own, stage.mine, stage.data, own))
     listed = await client.memory_list(session_id=opened.session_id)
-    return opened.session_id, listed.total
+    return opened.session_id, listed.total, opened.notes_path
+
+
+async def _copied(client: Client, session_id: str, copy: Callable[[], int]) -> None:
+    """Copy, and wait until the copies are found; not for ever: the daemon may refuse some."""
+    before = (await client.memory_list(session_id=session_id)).total
+    with client.notifications("memory/didChange") as changes:
+        expected = before + await trio.to_thread.run_sync(copy)
+        with trio.move_on_after(INDEXED_WITHIN_S):
+            while (await client.memory_list(session_id=session_id)).total < expected:
+                with trio.move_on_after(LOOK_AGAIN_S):
+                    await anext(changes)

@@ -1,8 +1,8 @@
 """Where a replay takes place: temporary folders, the memory folder, the daemon's environment.
 
-A replay never writes to the user's own memory. With a memory folder of its own everything is
-temporary, and the files are copied; without one the user's memory files are read in place, by a
-private session, and the index over them is temporary.
+A replay never writes to the user's own memory, and leaves no notes there: the daemon's data folder
+is temporary always, and what it shall remember is copied into it, from the folder that was named or
+from the user's own.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,6 +26,7 @@ Scope = Literal["user", "project"]
 
 _DATED = re.compile(r"^(updated|created):[ \t]*([0-9]{4}-[0-9]{2}-[0-9]{2})[ \t]*$", re.MULTILINE)
 _HEAD_CHARACTERS = 4096
+PROVENANCE = "provenance.jsonl"
 MAX_FILE_BYTES = 256 * 1024
 """Larger memory files are refused by the daemon as well (M4)."""
 
@@ -41,14 +42,13 @@ class Stage:
     workspace: str | None
     """Folder that the session is opened for."""
     memory: Path | None
-    """Folder to copy memory files from; None: the user's own memory is read."""
+    """Folder to copy memory files from; None: the user's own memory is copied."""
+    mine: Path | None
+    """The user's data folder, where its memory is copied."""
+    data: Path
+    """The daemon's data folder."""
     shown_memory: str
     """Where memory is read from, for the screen."""
-
-    @property
-    def is_private(self) -> bool:
-        """Whether nothing of the session may be kept."""
-        return self.memory is None
 
 
 @contextmanager
@@ -71,14 +71,16 @@ def build(
             folder.mkdir(mode=0o700)
         if memory is None:
             mine = Folders.from_environment(os.environ)
-            folders["data"], folders["config"] = mine.data, mine.config
+            folders["config"] = mine.config
             workspace, shown = recorded_workspace, f"yours, in {mine.data} (only read)"
+            own_data: Path | None = mine.data
         else:
             place = root / "workspace" / (Path(recorded_workspace or "").name or "project")
             place.mkdir(parents=True, mode=0o700)
+            own_data = None
             workspace, shown = str(place), name or f"copied from {memory}"
         own |= {f"ONCUE_{kind.upper()}_DIR": str(folder) for kind, folder in folders.items()}
-        yield Stage(root, own, workspace, memory, shown)
+        yield Stage(root, own, workspace, memory, own_data, folders["data"], shown)
 
 
 def copy_memory(source: Path, roots: Mapping[Scope, Path]) -> int:
@@ -103,6 +105,36 @@ def copy_memory(source: Path, roots: Mapping[Scope, Path]) -> int:
         age = dated(path) or path.stat().st_mtime
         os.utime(target, (age, age))
         copied += 1
+    return copied
+
+
+def copy_own(mine: Path, data: Path, roots: Iterable[Path]) -> int:
+    """Copy the user's memory files into those of `roots` that lie in the daemon's `data` folder,
+    with who wrote them (memory.md M3); returns how many. Links are not followed."""
+    copied = 0
+    for root in roots:
+        if not root.is_relative_to(data):
+            continue
+        source = mine / root.relative_to(data)
+        writers = source.parent / PROVENANCE
+        if writers.is_file() and not writers.is_symlink():
+            root.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            shutil.copyfile(writers, root.parent / PROVENANCE)
+        for folder, below, names in os.walk(source):
+            below[:] = [name for name in below if not name.startswith(".")]
+            for name in names:
+                path = Path(folder, name)
+                if path.suffix.lower() != ".md" or name.startswith(".") or path.is_symlink():
+                    continue
+                found = path.stat()
+                if found.st_size > MAX_FILE_BYTES:
+                    continue
+                target = root / path.relative_to(source)
+                target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                shutil.copyfile(path, target)
+                target.chmod(0o600)
+                os.utime(target, ns=(found.st_atime_ns, found.st_mtime_ns))
+                copied += name.casefold() != "memory.md"
     return copied
 
 

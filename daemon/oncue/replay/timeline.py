@@ -11,13 +11,14 @@ from collections.abc import Iterator
 
 from attrs import frozen
 from rich import box
-from rich.cells import cell_len
 from rich.console import Group, RenderableType
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from oncue.replay import notes
 from oncue.replay.report import OLD_LIMIT_MS, Handed, Totals, Turn
+from oncue.replay.words import duration, fitted, one_line
 
 SPAN_MS = 4500.0
 """What the bars show; a longer turn is cut, visibly."""
@@ -73,30 +74,6 @@ class Layout:
     def cell(self, milliseconds: float) -> int:
         """Where a time lies on the bar, in whole cells; may be beyond its end."""
         return int(milliseconds / SPAN_MS * self.bar)
-
-
-def duration(milliseconds: float) -> str:
-    """Short, with the unit that fits."""
-    if milliseconds >= 60_000:
-        return f"{milliseconds / 60_000:.1f} min"
-    if milliseconds >= 999.5:
-        return f"{milliseconds / 1000:.1f} s"
-    if milliseconds >= 9.5:
-        return f"{milliseconds:.0f} ms"
-    return f"{milliseconds:.1f} ms"
-
-
-def fitted(text: Text, width: int) -> Text:
-    """Exactly `width` cells: cut with an ellipsis, or padded."""
-    text = text.copy()
-    text.truncate(width, overflow="ellipsis", pad=True)
-    # A wide character at the cut may leave one cell.
-    text.pad_right(max(0, width - cell_len(text.plain)))
-    return text
-
-
-def one_line(text: str) -> str:
-    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
 def scale(layout: Layout) -> Text:
@@ -262,6 +239,8 @@ def totals(sums: Totals) -> RenderableType:
         f"{_plural(sums.silent, 'time')} nothing to say, "
         f"{_plural(sums.stopped, 'search', 'searches')} stopped with their turn\n"
     )
+    if said := notes.counted(sums):
+        facts.append(said + "\n")
     start, first, poll = sums.starts.spread(), sums.first_polls.spread(), sums.polls.spread()
     for name, spread in (
         ("recall/start", start),
