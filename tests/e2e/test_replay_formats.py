@@ -75,6 +75,13 @@ def ours() -> bytes:
     ])  # fmt: skip
 
 
+def _frames(data: bytes, count: int) -> bytes:
+    """Packed as several frames, one after the other."""
+    size = -(-len(data) // count)
+    parts = (data[at : at + size] for at in range(0, len(data), size))
+    return b"".join(zstandard.compress(part) for part in parts)
+
+
 @pytest.mark.parametrize(
     ("name", "make", "agent"),
     [
@@ -84,9 +91,21 @@ def ours() -> bytes:
         ("session-1.json", lambda: _gemini().whole(2), "gemini"),
         ("rollout-1.jsonl", codex, "codex"),
         ("rollout-1.jsonl.zst", lambda: zstandard.compress(codex()), "codex"),
+        ("rollout-2.jsonl.zst", lambda: _frames(codex(), 3), "codex"),
+        ("rollout-3.jsonl.zst", lambda: _frames(codex(), 2) + b"\x28\xb5\x2f\xfd\x04", "codex"),
         ("s.jsonl", ours, "oncue"),
     ],
-    ids=["claude", "qwen", "gemini", "gemini-object", "codex", "codex-zst", "ours"],
+    ids=[
+        "claude",
+        "qwen",
+        "gemini",
+        "gemini-object",
+        "codex",
+        "codex-zst",
+        "frames",
+        "cut",
+        "ours",
+    ],
 )
 async def test_every_format_is_recognised_and_played(
     tmp_path: Path, name: str, make: Callable[[], bytes], agent: TranscriptFormat

@@ -69,9 +69,8 @@ async def perform(
         model_provider=lender is not None,
         settings={
             "model": {"provider": "client" if lender is not None else "none"},
-            "extraction": {
-                "extractor": "outline"
-            },  # a script that chooses memories writes no notes
+            # A script that picks memories cannot write notes.
+            "extraction": {"extractor": "outline"},
         },
     )
     converter.prepare(SPOKEN)  # our own first use of a method is no round trip
