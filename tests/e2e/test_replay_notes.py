@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from oncue.replay.commands import DEMO, demo_main, replay_main
+from oncue.replay.extractions import Extractions
 
 
 @pytest.fixture
@@ -19,12 +20,28 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "home"
 
 
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two turns a run gets the time to end, as people's pauses give it. Played without
+    any, the whole session takes no longer than two runs, and what is joined is one run (X11)."""
+    look = Extractions.look
+
+    async def wait_and_look(self: Extractions) -> None:
+        while True:
+            waited = await self.client.memory_wait(session_id=self.session_id)
+            if waited.outcome in ("idle", "stale"):
+                break
+        await look(self)
+
+    monkeypatch.setattr(Extractions, "look", wait_and_look)
+
+
 def _events(out: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in out.splitlines()]
 
 
 def test_X4_demo_session_has_three_runs_or_more(
-    home: Path, capsys: pytest.CaptureFixture[str]
+    home: Path, patient: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert demo_main(model=False, as_json=True, speed="max", wait_ms=0) == 0
     events = _events(capsys.readouterr().out)
@@ -58,7 +75,7 @@ def test_the_notes_of_the_demo_know_its_facts(
 
 
 def test_people_see_runs_and_a_short_form_of_the_notes(
-    home: Path, capsys: pytest.CaptureFixture[str]
+    home: Path, patient: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert demo_main(model=False, speed="max", wait_ms=0) == 0
     text = capsys.readouterr().out
