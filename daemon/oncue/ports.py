@@ -7,18 +7,12 @@ and memory never imports recall.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal, Protocol
+from typing import Protocol
 
 from attrs import field, frozen
 
 from oncue_protocol import ModelGenerateParams, ModelGenerateResult
-
-Scope = Literal["user", "project"]
-DocumentType = Literal["user", "feedback", "project", "reference", "notes"]
-Origin = Literal["mine", "repository", "agent"]
-Trust = Literal["trusted", "quarantined"]
-WrittenBy = Literal["human", "model", "import"]
+from oncue_protocol.base import DocumentType, Origin, Scope, Trust, WrittenBy
 
 
 @frozen
@@ -106,6 +100,3 @@ class Wall(Protocol):
     """Wall clock, a port so that tests choose the time: seconds since 1970 UTC."""
 
     def __call__(self) -> float: ...
-
-
-Paths = Sequence[str]

@@ -100,6 +100,13 @@ class Sessions:
             raise SessionNotFound(f"session {session_id!r} {what}; open it with session/open")
         return session
 
+    def driven(self, session_id: str, client: Client) -> Session:
+        """The open session of this id, which `client` must drive. Raises SessionNotFound,
+        RequestFailed."""
+        session = self.get(session_id)
+        session.require_driver(client)
+        return session
+
     def close(self, session_id: str) -> None:
         """End a session; it can be opened again. Raises SessionNotFound."""
         session = self.get(session_id)

@@ -17,8 +17,6 @@ from typing import Any, Literal
 import attrs
 from attrs import field, frozen
 
-MAX_WAIT_MS = 2_000
-"""Cap of every `waitMs` of recall: Vim's synchronous call gives up after 2 s."""
 MAX_QUERY_CHARACTERS = 262_144
 """A query is never refused for its length; ranking reads its first and last 32 tokens, a model
 the first 8,000 characters. This many are kept, so that a pasted log does not fill memory."""

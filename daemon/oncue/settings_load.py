@@ -105,7 +105,28 @@ def load(
     problems: list[Problem] = []
     settings = _apply(DaemonSettings(), config, problems)
     settings = _apply(settings, _from_environment(environment, problems), problems)
+    problems += _without_effect(settings)
     return settings, problems
+
+
+def _without_effect(settings: DaemonSettings) -> list[Problem]:
+    """Settings of the protocol that this version reads and does not act on: whoever sets one must
+    not believe that it works."""
+    plain = DaemonSettings()
+    return [
+        Problem(f"{section}.{camel(name)}", "has no effect in this version yet")
+        for section, names in _LATER.items()
+        for name in names
+        if getattr(getattr(settings, section), name) != getattr(getattr(plain, section), name)
+    ]
+
+
+_LATER = {
+    "memory": ("trusted_roots", "worktrees", "recall_past_notes"),
+    "semantic": ("provider", "path", "base_url", "model"),
+    "store": ("url",),
+    "daemon": ("idle_exit_ms",),
+}
 
 
 def read_config(folder: Path) -> tuple[dict[str, Any], list[Problem]]:

@@ -25,6 +25,8 @@ from e2e_notes import (
 from e2e_talk import Json, Talk
 
 FOLDERS = ("CONFIG", "DATA", "STATE", "RUNTIME")
+SLACK_S = 0.5
+"""A loaded machine's share, on top of what reliability.md I6 promises."""
 CANARY = "heliotrope-canary-4711"
 
 
@@ -157,7 +159,7 @@ def test_D06_shutdown_and_exit_with_a_run_going_on(talk: Talk) -> None:
     assert talk.response("waits")
     talk.notify("exit")
     assert talk.wait() == 0
-    assert time.monotonic() - began < 2.0  # 1 s, and a loaded machine's share
+    assert time.monotonic() - began < 1.0 + SLACK_S
     frames = [*talk.notifications, *talk.rest()]
     ends = [one["params"] for one in frames if one.get("method") == "memory/extractionEnded"]
     assert [end["outcome"] for end in ends] == ["cancelled"]
@@ -171,7 +173,7 @@ def test_D06_end_of_stdin_with_a_run_going_on(talk: Talk, how: str) -> None:
     talk.close_stdin()
     began = time.monotonic()
     talk.wait()
-    assert time.monotonic() - began < 3.0
+    assert time.monotonic() - began < 2.0 + SLACK_S
 
 
 # What must not be written

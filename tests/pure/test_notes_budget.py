@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from notes_support import BUDGETS, assert_whole, files, written
+from notes_support import assert_whole, files, written
 from oncue.notes.blocks import fences
-from oncue.notes.budget import condensed, shortened, sizes
+from oncue.notes.budget import condensed, shortened
 from oncue.notes.document import parse, repaired
 from oncue.notes_ports import NoteBudgets
 from oncue.text import tokens
@@ -86,13 +86,6 @@ def test_X21_now_and_problems_are_kept_longest() -> None:
     tighter = condensed(before, NoteBudgets(2_000, 1_200)).document
     assert tokens.estimate(tighter.text) <= 1_200
     assert tokens.estimate(tighter.content("Now")) > tokens.estimate(tighter.content("Log"))
-
-
-def test_X21_a_model_is_told_what_to_condense() -> None:
-    said = sizes(written(Log=TEXT), NoteBudgets(200, 400)).instructions()
-    assert "- Log: about" in said and "at most 200" in said
-    assert "all sections together" in said and "keep Now and Problems longest" in said
-    assert sizes(written(Log="- a"), BUDGETS).instructions() == ""
 
 
 def test_I20_sections_of_the_users_own_are_never_condensed() -> None:

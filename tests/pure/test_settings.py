@@ -114,3 +114,12 @@ def test_settings_names_go_both_ways() -> None:
         for a in attrs.fields(cls):
             assert snake(camel(a.name)) == a.name
             assert snake(a.name) == a.name
+
+
+def test_I27_a_setting_without_effect_is_named_and_one_that_changes_nothing_is_not() -> None:
+    given = {"memory": {"recallPastNotes": True, "trashDays": 3}, "semantic": {"provider": "none"}}
+    settings, problems = load(given, {})
+    assert settings.memory.trash_days == 3
+    assert [str(p) for p in problems] == [
+        "setting 'memory.recallPastNotes': has no effect in this version yet"
+    ]

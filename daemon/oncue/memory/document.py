@@ -14,7 +14,7 @@ from attrs import frozen
 
 from oncue.memory.front_matter import Fields, ParsedFile
 from oncue.memory.yaml_text import Value
-from oncue.ports import DocumentType, Scope
+from oncue_protocol.base import DocumentType, Scope
 
 MAX_TITLE = 200
 """A title is one line in a manifest; the rest of a longer one would push others out."""

@@ -26,7 +26,7 @@ from oncue.memory.provenance import Writer
 from oncue.memory.roots import Root, locate
 from oncue.memory.rows import row_of
 from oncue.memory.workspace import NoProject, Workspace
-from oncue.ports import Finder, Hit, Query, Scope, WrittenBy
+from oncue.ports import Finder, Hit, Query
 from oncue.store.sqlite import Store
 from oncue.text import secrets
 from oncue_protocol import (
@@ -44,6 +44,7 @@ from oncue_protocol import (
     MemoryWriteParams,
     MemoryWriteResult,
 )
+from oncue_protocol.base import Scope, WrittenBy
 from oncue_protocol.errors import (
     InvalidParams,
     OutsideRoots,

@@ -19,7 +19,7 @@ from attrs import frozen
 from oncue.memory import files, writing
 from oncue.memory.files import Signature, UnfitFileError
 from oncue.memory.roots import Root
-from oncue.ports import WrittenBy
+from oncue_protocol.base import WrittenBy
 
 NAME = "provenance.jsonl"
 MAX_BYTES = 32 << 20

@@ -14,7 +14,7 @@ from attrs import frozen
 
 from oncue.memory import names
 from oncue.memory.workspace import local_path
-from oncue.ports import Origin, Scope, Trust
+from oncue_protocol.base import Origin, Scope, Trust
 from oncue_protocol.errors import OutsideRoots
 
 

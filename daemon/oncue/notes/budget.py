@@ -54,21 +54,6 @@ class Sizes:
     def is_over(self) -> bool:
         return bool(self.sections) or self.total > self.max_total
 
-    def instructions(self) -> str:
-        """For a model: which sections to condense; empty where nothing is over."""
-        lines = [
-            f"- {over.title}: about {over.tokens} tokens, at most {over.budget}"
-            for over in self.sections
-        ]
-        if self.total > self.max_total:
-            lines.append(
-                f"- all sections together: about {self.total} tokens, at most {self.max_total}; "
-                f"keep {' and '.join(reversed(KEPT_LONGEST))} longest"
-            )
-        if not lines:
-            return ""
-        return "\n".join(("Over budget, so condense, the oldest first:", *lines))
-
 
 def sizes(document: Document, budgets: NoteBudgets) -> Sizes:
     """What is over budget."""

@@ -32,9 +32,10 @@ from oncue.recall.ledger import Ledger
 from oncue.recall.moves import LedgerStatistics
 from oncue.recall.prefetch import Prefetch
 from oncue.recall.render import Prepared, deliver, prepare
-from oncue.settings import MAX_WAIT_MS, RecallSettings
+from oncue.settings import RecallSettings
 from oncue_protocol import (
     MAIN_LANE,
+    MAX_RECALL_WAIT_MS,
     Delivery,
     LiveRecall,
     RecallCancelParams,
@@ -159,7 +160,7 @@ class Recalls:
         that is ready, or the end. It waits for the recall that was live when it came; what
         replaces that is not taken. Cancelling it takes nothing."""
         now = trio.current_time()
-        deadline = now + min(params.wait_ms, MAX_WAIT_MS) / 1000
+        deadline = now + min(params.wait_ms, MAX_RECALL_WAIT_MS) / 1000
         while now < deadline:
             awaited = self._ledger.awaited(params, now)
             if awaited is None:

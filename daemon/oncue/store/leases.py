@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import hashlib
-
 from attrs import field, frozen
 
 from oncue import proc
@@ -60,11 +58,6 @@ class Cursor:
     notes_revision: str | None
     ids: bytes = field(default=b"", repr=False)
     """Hashed ids of the summarised prefix, one record a message."""
-
-    @property
-    def prefix_sha256(self) -> str:
-        """Hash of the summarised prefix."""
-        return hashlib.sha256(self.ids).hexdigest()
 
 
 class NotWantedError(Exception):

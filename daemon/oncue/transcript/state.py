@@ -245,11 +245,6 @@ class Transcript:
         """Position up to which (exclusive) no call waits for its result (X5)."""
         return self._calls.response if self._calls.open else self._next
 
-    @property
-    def has_unsummarised(self) -> bool:
-        """Whether `unsummarised` would find anything."""
-        return max(self._summarised, self._first) < self.safe_end
-
     def unsummarised(self) -> Range | None:
         """What is not summarised yet, up to where no call waits for its result. It begins earlier
         where a late result would lose its call. None: there is nothing."""

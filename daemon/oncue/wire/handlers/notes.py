@@ -35,7 +35,7 @@ def memory_extract(
     peer: Peer, params: MemoryExtractParams
 ) -> MemoryExtractResult | Awaitable[MemoryExtractResult]:
     """Decide now; with `waitMs` the wait for the outcome follows as a task."""
-    session = _driven(peer, params.session_id)
+    session = peer.daemon.sessions.driven(params.session_id, peer)
     if params.wait_ms > 0:
         waiting = session.keeper.extract_and_wait(params)
         _follow_progress(session, peer, params)
@@ -54,7 +54,7 @@ def memory_cancel_extraction(
     peer: Peer, params: MemoryCancelExtractionParams
 ) -> MemoryCancelExtractionResult:
     """Cancel the run that goes on."""
-    session = _driven(peer, params.session_id)
+    session = peer.daemon.sessions.driven(params.session_id, peer)
     return MemoryCancelExtractionResult(cancelled=session.keeper.cancel(params.run_id))
 
 
@@ -105,7 +105,7 @@ async def notes_compaction_view(
 
 async def session_purge(peer: Peer, params: SessionPurgeParams) -> SessionPurgeResult:
     """Remove what is on disk of a session: its run ends first."""
-    session = _driven(peer, params.session_id)
+    session = peer.daemon.sessions.driven(params.session_id, peer)
     rows = await session.keeper.purge()
     notes = await (await peer.daemon.services()).notebooks.notes_of(session)
     try:
@@ -143,12 +143,6 @@ def _unavailable(path: str, error: OSError) -> StoreUnavailable:
 def _follow_progress(session: Session, peer: Peer, params: MemoryExtractParams) -> None:
     if params.work_done_token is not None:
         session.report_progress(peer, params.work_done_token)
-
-
-def _driven(peer: Peer, session_id: str) -> Session:
-    session = peer.daemon.sessions.get(session_id)
-    session.require_driver(peer)
-    return session
 
 
 def _or(value: int | None, default: int) -> int:

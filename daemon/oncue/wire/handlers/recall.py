@@ -28,8 +28,7 @@ def recall_start(
     peer: Peer, params: RecallStartParams
 ) -> RecallStartResult | Awaitable[RecallStartResult]:
     """Start at once; with `waitMs` the first poll follows as a task."""
-    session = peer.daemon.sessions.get(params.session_id)
-    session.require_driver(peer)
+    session = peer.daemon.sessions.driven(params.session_id, peer)
     params = session.prepare(_with_local_paths(params))
     acknowledged = peer.options.acknowledge_deliveries
     if params.wait_ms > 0:
@@ -52,8 +51,7 @@ def recall_poll(
     peer: Peer, params: RecallPollParams
 ) -> RecallPollResult | Awaitable[RecallPollResult]:
     """Take what is ready; with `waitMs` as a task."""
-    session = peer.daemon.sessions.get(params.session_id)
-    session.require_driver(peer)
+    session = peer.daemon.sessions.driven(params.session_id, peer)
     session.touch()
     if params.wait_ms > 0:
         return session.recalls.poll_and_wait(params)
@@ -73,8 +71,7 @@ def recall_peek(peer: Peer, params: RecallPeekParams) -> RecallPollResult:
 
 def recall_cancel(peer: Peer, params: RecallCancelParams) -> RecallCancelResult:
     """End a recall, also one that has not started yet."""
-    session = peer.daemon.sessions.get(params.session_id)
-    session.require_driver(peer)
+    session = peer.daemon.sessions.driven(params.session_id, peer)
     return RecallCancelResult(cancelled=session.recalls.cancel(params))
 
 

@@ -54,8 +54,7 @@ async def _opened(peer: Peer, session: Session, resumed: bool) -> SessionOpenRes
 
 def session_close(peer: Peer, params: SessionCloseParams) -> Awaitable[None] | None:
     """End its recalls; with `waitMs`, first wait so long for a running extraction."""
-    session = peer.daemon.sessions.get(params.session_id)
-    session.require_driver(peer)
+    session = peer.daemon.sessions.driven(params.session_id, peer)
     if params.wait_ms > 0:
         return _close_later(peer, session, params)
     peer.daemon.sessions.close(params.session_id)
