@@ -67,8 +67,10 @@ def test_D28_cancelled_requests_behind_a_slow_one_are_answered_and_not_executed(
     fresh.send(slow, *pairs)
     for index in range(30):
         assert fresh.response(index)["error"]["code"] == -32800
-    assert fresh.result("test/runs")["runs"] == ["slow"]
+    meanwhile = fresh.result("test/runs")
+    assert meanwhile["late"] == 0, "all are answered while the slow one is at work"
     assert fresh.response("slow")["result"] == {"slept": 1.0}
+    assert fresh.result("test/runs")["runs"] == ["slow"]
     assert fresh.frames.empty()
 
 
